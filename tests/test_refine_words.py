@@ -305,6 +305,32 @@ def few_rows(rows: int) -> Operator:
     )
 
 
+@pytest.mark.parametrize(("level", "size", "in_panels"), [("avx2", 12, True), ("avx2", 6, False), ("vnni", 12, False)])
+@pytest.mark.parametrize("types", TYPES)
+def test_filters_that_many_windows_read_lie_in_panels(
+    types: tuple[str, str], level: str, size: int, in_panels: bool
+) -> None:
+    """Made whenever they run, where words are copies in any case; their steps go along the words of a tap."""
+    desc = operators.ConvolutionInteger(
+        input_tensor=TensorDesc(types[0], [2, 10, size, size]),
+        input_zero_point_tensor=TensorDesc(types[0], [1]),
+        filter_tensor=TensorDesc(types[1], [32, 10, 3, 3]),
+        filter_zero_point_tensor=TensorDesc(types[1], [32]),
+        output_tensor=TensorDesc("INT32", [2, 32, size, size]),
+        group_count=1,
+        strides=[1, 1],
+        dilations=[1, 1],
+        start_padding=[1, 1],
+        end_padding=[1, 1],
+    )
+    made = refined_definition(desc, target_of(level)).temporaries
+    (filter,) = (tensor for tensor in made if tensor.name == "FilterTensor_words")
+    image = next(tensor for tensor in made if tensor.name.endswith("nput_words"))
+    assert (filter.sizes[-1] == 16 and filter.sizes[0] == 2) == in_panels
+    assert (image.strides[2] == 1) == in_panels
+    assert_refined_identical(desc, level)
+
+
 def test_what_is_not_worth_it_stays() -> None:
     """Both factors are packed each time: of few rows that is more than the products. Words of two bytes are half
     empty, and those of rows that no other window reads have no use but one."""

@@ -5,8 +5,8 @@ each, or, where there is no such instruction, ``dot2`` of two numbers of 16 bits
 sum, ``sum(x * y) - zy * sum(x) - zx * sum(y) + n * zx * zy``. Both factors are copied, packed along the axis and padded
 with zeros, but for rows whose bytes are words as they lie in memory. Where a sum has no channels to pack, as depthwise
 convolutions have none, words have the neighbours that a row of a window reads, and all windows that share the row share
-its words. Filters that are fixed and have several taps read the words of a point one after the other, which then lie
-so, where products are of two numbers. Integers are exact modulo 2^32, so the sums have the same bits in any order.
+its words. Filters in panels that have several taps read the words of a point one after the other, which then lie so,
+where products are of two numbers. Integers are exact modulo 2^32, so the sums have the same bits in any order.
 Expressions in, expressions out: the interpreter can check what really runs.
 """
 
@@ -101,7 +101,7 @@ def _column_in_panels(found: Sum, width: int, packing: _Packing, tuning: Tuning)
     """The axis of a matrix product's columns, or of a convolution's output channels, if the words of the right factor,
     which is read for many rows, are to lie in panels of so many of them: else those of two steps would be far apart."""
     column, (left, right) = found.compute.axes[-1], (found.left.load, found.right.load)
-    if packing.has_fixed_filters:
+    if packing.has_filter_panels:
         column = found.compute.axes[2]
     elif len(found.fold.axes) != 1:
         return None
@@ -199,14 +199,22 @@ class _Packing:
         self.per_word = int(operation[-1])
         self.word = Axis("w", -(-axis.size // self.per_word))
         self.target, self.fixed = surroundings.target, surroundings.fixed
-        self.has_fixed_filters = found.has_window_axes and found.right.load.tensor in self.fixed
+        self.has_filter_panels = found.has_window_axes and self._are_worth_panels(found)
         self.in_tiles = bool(machine_instructions(surroundings.target.machine).find("tiles of signed rows", I32))
         has_taps = any(a.size > 1 for a in found.fold.axes if a is not axis)
-        self.has_words_last = operation == "dot2" and self.has_fixed_filters and has_taps
-        self.has_rows_of_points = self.has_words_last or (self.in_tiles and self.has_fixed_filters)
+        self.has_words_last = operation == "dot2" and self.has_filter_panels and has_taps
+        self.has_rows_of_points = self.has_words_last or (self.in_tiles and self.has_filter_panels)
         self.found = Refinement()
         self.copies: dict[tuple[Load, int], Expression] = {}
         self.sums: dict[Expression, Expression] = {}
+
+    def _are_worth_panels(self, found: Sum) -> bool:
+        """Whether filters lie in panels: those that are fixed, and where words are copies in any case (``dot2``) those
+        that many windows read."""
+        image, _, _, *places = found.compute.axes
+        windows = image.size * math.prod(axis.size for axis in places)
+        is_shared = self.operation == "dot2" and windows >= self.target.tuning.windows_worth_panels
+        return is_shared or found.right.load.tensor in self.fixed
 
     def words(self, factor: Factor) -> _Words:
         """How a factor is packed."""
@@ -383,4 +391,4 @@ class _Statement:
         coordinates, column = self.packed.left.load.coordinates, self.packed.compute.axes[-1]
         form = affine(coordinates[-1])
         is_along = not form.coefficient(self.axis) and form.coefficient(column) == 1
-        return self.packing.in_tiles and is_along and not self.packing.has_fixed_filters
+        return self.packing.in_tiles and is_along and not self.packing.has_filter_panels
