@@ -88,6 +88,14 @@ def scaled(x: Any) -> Any:
     return layer(dml.multiply(first, factors), 16)
 
 
+def depthwise(x: Any) -> Any:
+    """Depthwise windows, by one and by two steps, and sums with what they read."""
+    first = layer(x, 32)
+    second = dml.add(first, layer(first, 32, 3, groups=32, **PADDED))
+    third = layer(layer(second, 64), 64, 5, groups=64, strides=[2, 2], start_padding=[2, 2], end_padding=[1, 1])
+    return layer(dml.activation_relu(third), 16)
+
+
 def one_dimension(x: Any) -> Any:
     """Rows instead of planes."""
     rows = x.reshape(x.sizes[0], x.sizes[1], -1)
@@ -101,15 +109,10 @@ RUNS: Final[dict[str, tuple[Build, int]]] = {
     "pooled": (pooled, 4),
     "strided": (strided, 1),
     "scaled": (scaled, 2),
+    "depthwise": (depthwise, 6),
     "one dimension": (one_dimension, 1),
 }
 """Networks, and how many of their tensors have channels side by side."""
-
-
-def depthwise(x: Any) -> Any:
-    """Depthwise windows go along the channels of their filter, too, which lie apart."""
-    first = layer(x, 32)
-    return layer(dml.add(first, layer(first, 32, 3, groups=32, **PADDED)), 16)
 
 
 def narrow(x: Any) -> Any:
@@ -130,11 +133,23 @@ def from_outside(x: Any) -> Any:
 
 def windows_only(x: Any) -> Any:
     """Nobody sums up the channels of single points."""
-    return layer(layer(x, 32, 3, **PADDED), 32, 3, **PADDED)
+    single = layer(layer(x, 32, 3, **PADDED), 32, 3, groups=32, **PADDED)
+    return layer(single, 32, 3, **PADDED)
+
+
+def multiplied(x: Any) -> Any:
+    """Windows that have several outputs of each channel."""
+    return layer(layer(layer(x, 32), 64, 3, groups=32, **PADDED), 16, 3, **PADDED)
+
+
+def single_from_outside(x: Any) -> Any:
+    """Depthwise windows over what is as it is given."""
+    return layer(layer(x, x.sizes[1], 3, groups=x.sizes[1], **PADDED), 16)
 
 
 PLANES: Final[dict[str, Build]] = {
-    "depthwise": depthwise,
+    "multiplied": multiplied,
+    "single from outside": single_from_outside,
     "narrow": narrow,
     "turned": turned,
     "from outside": from_outside,

@@ -174,8 +174,15 @@ class _Tensors:
         definition = operator.define()
         known = {definition.inputs[i]: source for i, source in inputs}
         known |= {definition.outputs[i]: source for i, source in outputs}
-        windows = self._windows(number, definition)
-        if windows is not None:
+        windows = _windows(definition)
+        if windows is not None and windows.is_of_single_channels and windows.group.size > 1:
+            tied = [known[t] for t in (windows.sum.left.load.tensor, *definition.outputs) if t in known]
+            self._bar(source for source in known.values() if source not in tied)
+            self._tie(tied)
+            if len(tied) < 2:
+                self._bar(tied)
+            return
+        if windows is not None and windows.group.size == 1 and self._has_fixed_filter(number, definition, windows):
             image = windows.sum.left.load.tensor
             self._bar(source for tensor, source in known.items() if tensor not in (image, *definition.outputs))
             if image in known and max(windows.tap_counts) == 1:
@@ -195,14 +202,9 @@ class _Tensors:
         inputs = [(i, source) for i, source in read if isinstance(source, NodeOutput) and source in self.ties]
         return inputs, [(i, source) for i, source in written if source in self.ties]
 
-    def _windows(self, number: int, definition: Definition) -> Windows | None:
-        """Those of a convolution over all channels whose filter is known before it ever runs."""
-        found = sum_of(definition.statements[0]) if len(definition.statements) == 1 else None
-        windows = None if found is None else windows_of(found)
-        if windows is None or windows.group.size > 1:
-            return None
-        filter = NodeInput(number, definition.inputs.index(windows.sum.right.load.tensor))
-        return windows if self._is_fixed(filter) else None
+    def _has_fixed_filter(self, number: int, definition: Definition, windows: Windows) -> bool:
+        """Whether the filter of a convolution is known before it ever runs."""
+        return self._is_fixed(NodeInput(number, definition.inputs.index(windows.sum.right.load.tensor)))
 
     def _is_fixed(self, target: NodeInput) -> bool:
         source = self.sources[target]
@@ -223,6 +225,12 @@ class _Tensors:
             if first is not other:
                 first.join(other)
                 self.ties |= dict.fromkeys(other.members, first)
+
+
+def _windows(definition: Definition) -> Windows | None:
+    """Those of a convolution."""
+    found = sum_of(definition.statements[0]) if len(definition.statements) == 1 else None
+    return None if found is None else windows_of(found)
 
 
 def _followed(definition: Definition, most: int) -> list[Tensor]:

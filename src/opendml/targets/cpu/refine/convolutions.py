@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opendml.expression.affine import affine, interval
-from opendml.expression.ir import Axis, Expression, Tensor, grid, index, indices, load
+from opendml.expression.ir import Axis, Expression, Tensor, constant, grid, index, indices, load
 from opendml.expression.statements import Compute
 from opendml.targets.cpu.panels import Columns, columns_in_panels
 from opendml.targets.cpu.refine.copies_of_factors import Read, is_in_proportion, padded, widened, zero_outside
@@ -55,6 +55,11 @@ class Windows:
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     padding: tuple[int, ...]
+
+    @property
+    def is_of_single_channels(self) -> bool:
+        """Whether each output channel is of one input channel of its own."""
+        return self.channel.size == self.inner.size == 1
 
     @property
     def counted(self) -> tuple[int, ...]:
@@ -121,6 +126,8 @@ class _Refined:
         """Copies of the input and the filter, and the sums of all output channels, or of those in whole panels and of
         those that are left."""
         left, right = self.sum.left, self.sum.right
+        if self._goes_along_channels():
+            return self._along_channels()
         columns = self._columns() if self._has_columns() else None
         replaced = {left.whole: self._sliding() if columns is None else columns}
         width = self._panel_width()
@@ -132,6 +139,30 @@ class _Refined:
         replaced[right.whole] = widened(right, self.found)(right.load.coordinates)
         if all(e is there for e, there in replaced.items()):
             return None
+        self._add(replaced, self.sum.compute.axes)
+        return self.found
+
+    def _goes_along_channels(self) -> bool:
+        """Whether each channel is convolved by itself, and those of a point, which fill a vector, lie side by side in
+        all there is."""
+        lanes = self.machine.vector_bytes * 8 // self.sum.fold.type.bits
+        is_wide = self.windows.is_of_single_channels and self.windows.group.size >= lanes
+        return is_wide and are_side_by_side(self.source) and are_side_by_side(self.output)
+
+    def _along_channels(self) -> Refinement:
+        """Sums with the channels of a point in lanes, by a filter whose taps have theirs side by side. Which of them
+        are outside is the same for all lanes, so no copy of the input has zeros around it."""
+        windows, left, right = self.windows, self.sum.left, self.sum.right
+
+        def weight(*place: Expression) -> Expression:
+            there = dict(zip((*windows.taps, windows.group), place, strict=True))
+            return at(right.element, there | {windows.channel: constant(0, place[-1].type)})
+
+        sizes = [*windows.tap_counts, windows.group.size]
+        turned = self.found.copy("turned_filter", right.element.type, sizes, weight)
+        replaced = {right.whole: load(turned, (*indices(windows.taps), index(windows.group)))}
+        if left.inside is None:
+            replaced[left.whole] = widened(left, self.found)(left.load.coordinates)
         self._add(replaced, self.sum.compute.axes)
         return self.found
 
@@ -156,7 +187,7 @@ class _Refined:
     def _is_worth_guards(self) -> bool:
         """Whether depthwise sums test for the padding themselves."""
         windows, sizes = self.windows, self.source.sizes[2:]
-        if not windows.channel.size == windows.inner.size == 1:
+        if not windows.is_of_single_channels:
             return False
         taps, starts = windows.tap_counts, windows.padding
         reaches = [(tap - 1) * dilation for tap, dilation in zip(taps, windows.dilations, strict=True)]

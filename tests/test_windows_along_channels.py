@@ -1,0 +1,124 @@
+"""Depthwise convolutions of tensors whose channels lie side by side: lanes are channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from execution import Array, run_operator
+from hypothesis import given
+from hypothesis import strategies as st
+from properties import examples
+
+from opendml import operators
+from opendml.description.tensor import TensorDesc
+from opendml.expression.statements import Definition
+from opendml.llvm.host import machine_of
+from opendml.targets.cpu.refine.refining import refined_definition
+from opendml.targets.cpu.target import CpuTarget
+
+AVX2 = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx2"))
+
+
+def side_by_side(type: str, sizes: Sequence[int], gap: int = 0) -> TensorDesc:
+    """A tensor with its channels side by side, and ``gap`` elements between those of two points."""
+    _, channels, height, width = sizes
+    pitch = channels + gap
+    return TensorDesc(type, sizes, [height * width * pitch, 1, width * pitch, pitch])
+
+
+def depthwise(
+    sizes: Sequence[int],
+    window: Sequence[int] = (3, 3),
+    *,
+    strides: Sequence[int] = (1, 1),
+    dilations: Sequence[int] = (1, 1),
+    start: Sequence[int] = (1, 1),
+    end: Sequence[int] = (1, 1),
+    type: str = "FLOAT32",
+    mode: str = "CROSS_CORRELATION",
+    outputs: int = 1,
+    gap: int = 0,
+    plane: str = "",
+) -> operators.Convolution:
+    """Every channel by itself, ``outputs`` times; the ``plane`` tensor has its own in planes."""
+    batch, channels, *places = sizes
+    ways = zip(places, window, strides, dilations, start, end, strict=True)
+    counts = [(n + s + e - (w - 1) * d - 1) // step + 1 for n, w, step, d, s, e in ways]
+    result = [batch, outputs * channels, *counts]
+    return operators.Convolution(
+        input_tensor=TensorDesc(type, sizes) if plane == "input" else side_by_side(type, sizes, gap),
+        filter_tensor=TensorDesc(type, [outputs * channels, 1, *window]),
+        output_tensor=TensorDesc(type, result) if plane == "output" else side_by_side(type, result, gap),
+        mode=mode,
+        direction="FORWARD",
+        strides=strides,
+        dilations=dilations,
+        start_padding=start,
+        end_padding=end,
+        output_padding=(0, 0),
+        group_count=channels,
+    )
+
+
+def arrays_of(desc: operators.Convolution) -> list[Array | None]:
+    random = np.random.default_rng(0)
+    tensors = (desc.input_tensor, desc.filter_tensor)
+    return [*(random.normal(size=t.sizes).astype(t.data_type.dtype) for t in tensors), None]
+
+
+def copies(definition: Definition) -> list[str]:
+    return [tensor.name for tensor in definition.temporaries]
+
+
+pairs = st.tuples(st.integers(0, 3), st.integers(0, 3))
+ways = st.tuples(st.integers(1, 3), st.integers(1, 3))
+
+
+@examples(80)
+@given(
+    sizes=st.tuples(st.integers(1, 2), st.integers(8, 40), st.integers(1, 9), st.integers(1, 19)),
+    window=st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    strides=ways,
+    dilations=ways,
+    start=pairs,
+    end=pairs,
+    type=st.sampled_from(["FLOAT32", "FLOAT16"]),
+    mode=st.sampled_from(["CROSS_CORRELATION", "CONVOLUTION"]),
+    gap=st.sampled_from([0, 3, 16]),
+)
+def test_no_bit_differs(sizes: Any, window: Any, start: Any, end: Any, **options: Any) -> None:
+    """Nor is anything touched beside the tensors."""
+    reach = [(w - 1) * d for w, d in zip(window, options["dilations"], strict=True)]
+    end = [max(e, r + 1 - n - s) for e, r, n, s in zip(end, reach, sizes[2:], start, strict=True)]
+    desc = depthwise(sizes, window, start=start, end=end, **options)
+    run_operator(desc, arrays_of(desc))
+
+
+@pytest.mark.parametrize("type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("padding", [0, 1])
+def test_filters_are_turned_and_inputs_stay_where_they_are(type: str, padding: int) -> None:
+    """Of float16 without padding they are widened, as they lie."""
+    ends = (padding, padding)
+    made = refined_definition(depthwise([2, 24, 7, 9], start=ends, end=ends, type=type), AVX2)
+    turned, *others = made.temporaries
+    assert turned.name == "turned_filter" and turned.sizes == (3, 3, 24)
+    widened = [(t.name, t.strides) for t in others]
+    assert widened == ([("packed_InputTensor", (24 * 63, 1, 24 * 9, 24))] if type == "FLOAT16" and not padding else [])
+
+
+@pytest.mark.parametrize(
+    "desc",
+    [
+        depthwise([1, 4, 7, 9]),
+        depthwise([1, 24, 7, 9], outputs=2),
+        depthwise([1, 24, 7, 9], plane="input"),
+        depthwise([1, 24, 7, 9], plane="output"),
+    ],
+)
+def test_others_are_done_as_ever(desc: operators.Convolution) -> None:
+    """Channels that fill no vector, several outputs of each, and planes on one side."""
+    assert "turned_filter" not in copies(refined_definition(desc, AVX2))
+    run_operator(desc, arrays_of(desc))
