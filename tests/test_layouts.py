@@ -96,6 +96,11 @@ def depthwise(x: Any) -> Any:
     return layer(dml.activation_relu(third), 16)
 
 
+def normalized(x: Any) -> Any:
+    """Mean and variance of each channel."""
+    return layer(dml.mean_variance_normalization(layer(x, 32), axes=[2, 3]), 16)
+
+
 def one_dimension(x: Any) -> Any:
     """Rows instead of planes."""
     rows = x.reshape(x.sizes[0], x.sizes[1], -1)
@@ -205,10 +210,11 @@ def test_copies_that_are_widened_lie_as_what_they_are_of() -> None:
     assert [(t.type.bits, t.strides) for t in copies] == [(32, (9 * 11 * 24, 1, 11 * 24, 24))]
 
 
-def test_many_points_that_lanes_sum_up_stay_side_by_side() -> None:
-    """As factors of channels of large images are made of them."""
-    assert len(strides_of(laid_out(described(scaled, (1, 32, 16, 16)), AVX2))) == 2
-    assert strides_of(laid_out(described(scaled, (1, 32, 16, 17)), AVX2)) == []
+def test_means_of_channels_go_along_with_them() -> None:
+    """However many points they are of; what sums up several values of these at once wants them side by side."""
+    for width in (3, 40):
+        assert len(strides_of(laid_out(described(scaled, (1, 32, 16, width)), AVX2))) == 2
+    assert strides_of(laid_out(described(normalized, (1, 32, 16, 16)), AVX2)) == []
 
 
 def test_filters_that_are_given_late_change_nothing() -> None:

@@ -6,8 +6,9 @@ Where they are side by side (N, spatial..., C), steps follow one another in memo
 Nobody but operators of the graph sees such tensors, so their strides are free: a graph is given others by the
 descriptors at both ends of an edge, which say all there is to say. No operator computes anything else.
 
-An operator that goes along channels in what it reads and writes, as activations, residual sums, joins and poolings do,
-has them side by side in all of that or in nothing. Convolutions have them in either, one as well as the other.
+An operator that goes along channels in what it reads and writes, as activations, residual sums, joins, poolings, means
+of channels and depthwise convolutions do, has them side by side in all of that or in nothing. Convolutions of all
+channels have them in either, one as well as the other.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from opendml.expression.affine import Affine, affine
 from opendml.expression.ir import Fold, Load, Tensor
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import Compute, Definition, expressions_of
-from opendml.targets.cpu.refine.channel_runs import CHANNEL
 from opendml.targets.cpu.refine.convolutions import Windows, windows_of
-from opendml.targets.cpu.refine.refinement import has_channel_runs, pitch_of_run
+from opendml.targets.cpu.refine.refinement import CHANNEL, has_channel_runs, pitch_of_run
 from opendml.targets.cpu.refine.sums import sum_of
+from opendml.targets.cpu.refine.sums_of_points import fold_of_points
 from opendml.targets.cpu.target import CpuTarget
 
 
@@ -188,7 +189,7 @@ class _Tensors:
             if image in known and max(windows.tap_counts) == 1:
                 self.ties[known[image]].sums.append(_PointSums(windows.inner.size, NodeOutput(number, 0)))
             return
-        followed = _followed(definition, self.target.tuning.most_lane_points)
+        followed = _followed(definition)
         self._bar(source for tensor, source in known.items() if tensor not in followed)
         tied = [known[tensor] for tensor in followed if tensor in known]
         self._tie(tied)
@@ -233,12 +234,12 @@ def _windows(definition: Definition) -> Windows | None:
     return None if found is None else windows_of(found)
 
 
-def _followed(definition: Definition, most: int) -> list[Tensor]:
+def _followed(definition: Definition) -> list[Tensor]:
     """The inputs and outputs along whose channels an operator goes, each channel of what it writes by itself or from
-    the same ones of what it reads; none where it does something else, or sums up more than ``most`` points in lanes."""
+    the same ones of what it reads; none where it does something else."""
     found = list[Tensor]()
     for statement in definition.statements:
-        if not isinstance(statement, Compute) or len(statement.stores) != 1 or _has_other_loops(statement, most):
+        if not isinstance(statement, Compute) or len(statement.stores) != 1 or _has_other_loops(statement):
             return []
         (store,) = statement.stores
         along = affine(store.coordinates[CHANNEL]) if len(store.coordinates) > CHANNEL + 1 else None
@@ -273,7 +274,8 @@ def _loads(statement: Compute) -> Iterator[Load]:
     return (e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Load))
 
 
-def _has_other_loops(statement: Compute, most: int) -> bool:
-    """Whether a statement sums up products, or many points in the lanes of a vector, which it wants side by side."""
+def _has_other_loops(statement: Compute) -> bool:
+    """Whether a statement sums up products, or points in the lanes of a vector, which it wants side by side."""
     folds = [e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Fold)]
-    return any(fold.contract or (fold.partials > 1 and fold.steps > most) for fold in folds)
+    has_lanes = any(fold.partials > 1 for fold in folds) and fold_of_points(statement) is None
+    return has_lanes or any(fold.contract for fold in folds)

@@ -20,9 +20,5 @@ class LayoutKnobs:
 
     fewest_run_steps: int = 256
     """Channels of a sum over those of a point from which on it gains by that, too, where what it gives lies in planes:
-    tiles of shorter sums are transposed too often. Expansions of an EfficientNet-B0 before its depthwise windows take a
-    fifth longer with them side by side (24 channels of 56x56 points), and 7% less time with 192 of 7x7 (Zen 3)."""
-
-    most_lane_points: int = 256
-    """Points that are summed up in the lanes of a vector at most where channels lie side by side: of 28x28 and more
-    that takes ten times as long as of planes, of 14x14 tens of microseconds (Zen 3)."""
+    tiles of shorter sums are transposed too often. With 24 channels of 56x56 points they take a fifth longer, with 192
+    of 7x7 7% less time (Zen 3)."""

@@ -59,12 +59,9 @@ from opendml.graph.fusion import readers_in_writers
 from opendml.loops.rewriting import lowered_stores
 from opendml.targets.cpu.instructions.machine import machine_instructions
 from opendml.targets.cpu.refine.margins_in_place import margins_in_place
-from opendml.targets.cpu.refine.refinement import pitch_of_run, with_runs
+from opendml.targets.cpu.refine.refinement import CHANNEL, pitch_of_run, with_runs
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.words_in_memory import BYTES, halves_of_word, parts_of_word, word_in_memory
-
-CHANNEL: Final = 1
-"""The dimension of a tensor's channels."""
 
 
 def channel_runs(definition: Definition, target: CpuTarget) -> tuple[Definition, dict[Single, Single]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from opendml.expression.element_types import ElementType
 from opendml.expression.ir import Axis, Expression, Index, Tensor, grid, indices, load, packed_strides, temporary
@@ -12,6 +13,9 @@ from opendml.expression.rewriting import substitute
 from opendml.expression.statements import Compute, Definition, Statement, Store
 from opendml.targets.cpu.refine.sums import Sum
 from opendml.targets.cpu.target import CpuTarget
+
+CHANNEL: Final = 1
+"""The dimension of a tensor's channels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,8 @@ def has_channel_runs(target: CpuTarget) -> bool:
 
 def are_side_by_side(tensor: Tensor) -> bool:
     """Whether the channels of a point lie side by side, and not as planes."""
-    return len(tensor.sizes) > 2 and tensor.sizes[1] > 1 == tensor.strides[1] and math.prod(tensor.sizes[2:]) > 1
+    has_places = len(tensor.sizes) > CHANNEL + 1 and math.prod(tensor.sizes[CHANNEL + 1 :]) > 1
+    return has_places and tensor.sizes[CHANNEL] > 1 == tensor.strides[CHANNEL]
 
 
 def pitch_of_run(elements: int, bits: int, target: CpuTarget) -> int:

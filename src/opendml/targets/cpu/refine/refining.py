@@ -44,6 +44,7 @@ from opendml.targets.cpu.refine.scattered_parts import scatters_in_parts
 from opendml.targets.cpu.refine.scatters import blocks_of_updates
 from opendml.targets.cpu.refine.shared_values import values_of_columns
 from opendml.targets.cpu.refine.sums import sum_of
+from opendml.targets.cpu.refine.sums_of_points import sums_of_points
 from opendml.targets.cpu.refine.tables import tables_of_weights
 from opendml.targets.cpu.refine.transposed_convolutions import transposed_convolution
 from opendml.targets.cpu.refine.words import words
@@ -68,6 +69,7 @@ TOGETHER: Final[tuple[DefinitionRule, ...]] = (
     channels_in_lanes,
     terms_of_all_lanes,
     tables_of_weights,
+    sums_of_points,
 )
 """Rules for several statements together, one after the other, before those of single ones."""
 

@@ -1,0 +1,141 @@
+"""Folds over the points of an image whose channels lie side by side, as means of channels are.
+
+Their partial results are those of every 64th point or so, by definition. Where points are next to each other these are
+the lanes of a vector. Where channels are, lanes had to be gathered point by point: here they are channels, and partial
+results are elements of a tensor. Rows of all partial results of all channels follow one another in memory, so the first
+statement is a fold over rows that lie there as they are wanted, and the second one joins what it comes to, and the
+points behind the last whole row, in the order of the definition.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from opendml.expression.affine import Dependencies
+from opendml.expression.element_types import ElementType
+from opendml.expression.ir import (
+    Axis,
+    Const,
+    Expression,
+    Fold,
+    Index,
+    Load,
+    Part,
+    constant,
+    index,
+    indices,
+    load,
+    temporary,
+)
+from opendml.expression.rewriting import substitute, walk
+from opendml.expression.statements import Compute, Definition, Statement, Store
+from opendml.targets.cpu.refine.refinement import (
+    CHANNEL,
+    Refinement,
+    Surroundings,
+    are_side_by_side,
+    statement_by_statement,
+)
+from opendml.targets.cpu.refine.sums import moved
+from opendml.targets.cpu.target import CpuTarget
+
+
+def sums_of_points(definition: Definition, surroundings: Surroundings) -> Definition:
+    """The definition with such folds in two statements each."""
+    return statement_by_statement(definition, partial(_in_rows, surroundings.target))
+
+
+def fold_of_points(statement: Statement) -> Fold | None:
+    """The only fold of a statement if it is one of those that go over points, wherever their channels lie."""
+    if not isinstance(statement, Compute) or len(statement.stores) != 1:
+        return None
+    folds = list(dict.fromkeys(e for e in walk(statement.stores[0].value) if isinstance(e, Fold)))
+    return folds[0] if len(folds) == 1 and _is_plain(folds[0]) else None
+
+
+def _in_rows(target: CpuTarget, statement: Statement) -> Refinement | None:
+    fold = fold_of_points(statement)
+    if fold is None:
+        return None
+    assert isinstance(statement, Compute)
+    channel = _channel(fold, statement)
+    if channel is None or channel.size < target.machine.vector_bytes * 8 // fold.type.bits:
+        return None
+    return _Rows(fold, channel, statement).refinement()
+
+
+def _is_plain(fold: Fold) -> bool:
+    """Whether a fold has partial results, of one value, all of whose steps are taken."""
+    is_one = len(fold.axes) == len(fold.elements) == 1 and isinstance(fold.initial[0], Const)
+    is_alone = not any(isinstance(e, Fold) for e in walk(fold.elements[0]))
+    return fold.partials > 1 and is_one and is_alone and fold.where is None and not fold.contract
+
+
+def _channel(fold: Fold, statement: Compute) -> Axis | None:
+    """The axis of the channels of all that a fold goes through, if these lie side by side in all of it."""
+    (point,), dependencies = fold.axes, Dependencies()
+    loads = [e for e in walk(fold.elements[0]) if isinstance(e, Load) and point in dependencies.of(e)]
+    found = {e.coordinates[CHANNEL] if are_side_by_side(e.tensor) else None for e in loads}
+    channel = found.pop() if len(found) == 1 else None
+    if not isinstance(channel, Index) or channel.axis not in statement.axes:
+        return None
+    return channel.axis
+
+
+class _Rows:
+    """One statement, whose fold becomes one over rows of partial results."""
+
+    def __init__(self, fold: Fold, channel: Axis, statement: Compute) -> None:
+        self.fold, self.channel, self.statement = fold, channel, statement
+        (self.point,) = fold.axes
+        self.rows, self.left = divmod(self.point.size, fold.partials)
+        self.place: ElementType = index(self.point).type
+        self.found = Refinement()
+
+    def refinement(self) -> Refinement:
+        """The rows, where there are several, and the statement that joins their partial results."""
+        states = self._of_rows() if self.rows > 1 else self._of_first_row()
+        behind = self.rows * self.fold.partials
+        states = [
+            self._joined(state, self._element(constant(behind + number, self.place))) if number < self.left else state
+            for number, state in enumerate(states)
+        ]
+        combine = self.fold.combine
+        merge = combine.result if combine.merge is None else combine.merge
+        while len(states) > 1:
+            half = len(states) // 2
+            pairs = zip(states[:half], states[half:], strict=True)
+            states = [substitute({combine.left[0]: a, combine.right[0]: b})(merge[0]) for a, b in pairs]
+        (store,) = self.statement.stores
+        value = substitute({Part(self.fold, 0): states[0]})(store.value)
+        stores = (Store(store.tensor, store.coordinates, value),)
+        self.found.statements.append(Compute(self.statement.axes, stores))
+        return self.found
+
+    def _element(self, place: Expression) -> Expression:
+        """What the fold takes at a point."""
+        return substitute(moved({self.point: place}))(self.fold.elements[0])
+
+    def _joined(self, state: Expression, element: Expression) -> Expression:
+        combine = self.fold.combine
+        return substitute({combine.left[0]: state, combine.right[0]: element})(combine.result[0])
+
+    def _of_first_row(self) -> list[Expression]:
+        (initial,) = self.fold.initial
+        places = (constant(number, self.place) for number in range(self.fold.partials))
+        return [self._joined(initial, self._element(place)) for place in places]
+
+    def _of_rows(self) -> list[Expression]:
+        """A tensor of partial results, those of all channels next to one another."""
+        fold, count = self.fold, self.fold.partials
+        row, within = Axis("row", self.rows), Axis("within", count)
+        element = self._element(index(row) * count + index(within))
+        folded = Part(Fold((row,), fold.initial, (element,), fold.combine), 0)
+        moving = Dependencies().of(folded)
+        others = [axis for axis in self.statement.axes if axis in moving and axis is not self.channel]
+        axes = (*others, within, self.channel)
+        partials = temporary("partial_results", fold.type, [axis.size for axis in axes])
+        self.found.temporaries.append(partials)
+        self.found.statements.append(Compute(axes, (Store(partials, indices(axes), folded),)))
+        before, behind = indices(others), index(self.channel)
+        return [load(partials, (*before, constant(number, self.place), behind)) for number in range(count)]
