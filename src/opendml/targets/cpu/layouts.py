@@ -177,11 +177,7 @@ class _Tensors:
         known |= {definition.outputs[i]: source for i, source in outputs}
         windows = _windows(definition)
         if windows is not None and windows.is_of_single_channels and windows.group.size > 1:
-            tied = [known[t] for t in (windows.sum.left.load.tensor, *definition.outputs) if t in known]
-            self._bar(source for source in known.values() if source not in tied)
-            self._tie(tied)
-            if len(tied) < 2:
-                self._bar(tied)
+            self._see_along(known, [windows.sum.left.load.tensor, windows.sum.compute.stores[0].tensor])
             return
         if windows is not None and windows.group.size == 1 and self._has_fixed_filter(number, definition, windows):
             image = windows.sum.left.load.tensor
@@ -189,7 +185,10 @@ class _Tensors:
             if image in known and max(windows.tap_counts) == 1:
                 self.ties[known[image]].sums.append(_PointSums(windows.inner.size, NodeOutput(number, 0)))
             return
-        followed = _followed(definition)
+        self._see_along(known, _followed(definition))
+
+    def _see_along(self, known: Mapping[Tensor | None, NodeOutput], followed: Sequence[Tensor]) -> None:
+        """What an operator asks that goes along the channels of some of its tensors, and of no others."""
         self._bar(source for tensor, source in known.items() if tensor not in followed)
         tied = [known[tensor] for tensor in followed if tensor in known]
         self._tie(tied)
