@@ -97,6 +97,38 @@ def test_no_bit_differs(sizes: Any, window: Any, start: Any, end: Any, **options
     run_operator(desc, arrays_of(desc))
 
 
+@examples(40)
+@given(
+    sizes=st.tuples(st.integers(1, 2), st.integers(8, 40), st.integers(3, 9), st.integers(3, 19)),
+    types=st.tuples(*[st.sampled_from(["UINT8", "INT8"])] * 2),
+    zero_points=st.tuples(st.booleans(), st.sampled_from([0, 1, 2])),
+    strides=ways,
+    padding=pairs,
+)
+def test_no_bit_of_integers_differs(sizes: Any, types: Any, zero_points: Any, strides: Any, padding: Any) -> None:
+    """With a zero point of the input, and one of the filter or one for each of its channels."""
+    batch, channels, *places = sizes
+    counts = [(n + 2 * p - 3) // s + 1 for n, p, s in zip(places, padding, strides, strict=True)]
+    of_input, of_filter = zero_points
+    desc = operators.ConvolutionInteger(
+        input_tensor=side_by_side(types[0], sizes),
+        input_zero_point_tensor=TensorDesc(types[0], [1]) if of_input else None,
+        filter_tensor=TensorDesc(types[1], [channels, 1, 3, 3]),
+        filter_zero_point_tensor=TensorDesc(types[1], [(0, 1, channels)[of_filter]]) if of_filter else None,
+        output_tensor=side_by_side("INT32", [batch, channels, *counts]),
+        strides=strides,
+        dilations=[1, 1],
+        start_padding=padding,
+        end_padding=padding,
+        group_count=channels,
+    )
+    random = np.random.default_rng(0)
+    arrays = [
+        None if t is None else random.integers(-100, 100, t.sizes).astype(t.data_type.dtype) for _, t in desc.inputs()
+    ]
+    run_operator(desc, arrays)
+
+
 @pytest.mark.parametrize("type", ["FLOAT32", "FLOAT16"])
 @pytest.mark.parametrize("padding", [0, 1])
 def test_filters_are_turned_and_inputs_stay_where_they_are(type: str, padding: int) -> None:

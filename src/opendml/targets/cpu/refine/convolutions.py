@@ -115,7 +115,9 @@ class _Refined:
         self.found = Refinement()
 
     def integers(self) -> Refinement | None:
-        """The same sum over a padded copy."""
+        """The same sum over a padded copy, or along channels."""
+        if self._goes_along_channels():
+            return self._along_channels()
         read = self._padded() if self.sum.left.inside is not None else None
         if read is None:
             return None
@@ -160,7 +162,8 @@ class _Refined:
 
         sizes = [*windows.tap_counts, windows.group.size]
         turned = self.found.copy("turned_filter", right.element.type, sizes, weight)
-        replaced = {right.whole: load(turned, (*indices(windows.taps), index(windows.group)))}
+        there = load(turned, (*indices(windows.taps), index(windows.group)))
+        replaced = {right.whole: right.less_zero_point(there)}
         if left.inside is None:
             replaced[left.whole] = widened(left, self.found)(left.load.coordinates)
         self._add(replaced, self.sum.compute.axes)
