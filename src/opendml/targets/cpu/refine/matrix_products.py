@@ -135,12 +135,17 @@ class _Refined:
     def _is_crowded(self, matrix: _Matrix) -> bool:
         """Whether what the steps read falls into so few places of the nearest cache that it is gone before the next
         tile wants the rest of its lines."""
-        apart = matrix.stride(-1) * matrix.tensor.type.bits // 8
-        return apart % (self.tuning.crowded_column_bytes if self.has_few_registers else self.tuning.page_bytes) == 0
+        few, many = self.tuning.crowded_column_bytes, self.tuning.page_bytes
+        return self._bytes_apart(matrix) % (few if self.has_few_registers else many) == 0
 
     def _is_aliased(self, matrix: _Matrix) -> bool:
         """Whether what one step reads and what the next one does are whole pages apart."""
-        return matrix.stride(-1) * matrix.tensor.type.bits // 8 % self.tuning.page_bytes == 0
+        return self._bytes_apart(matrix) % self.tuning.page_bytes == 0
+
+    @staticmethod
+    def _bytes_apart(matrix: _Matrix) -> int:
+        """From what one step reads to what the next one does."""
+        return matrix.stride(-1) * matrix.tensor.type.bits // 8
 
     def _is_worth_panels(self) -> bool:
         """Whether to lay the right matrix out in panels: where that is done only once, before the product ever runs."""

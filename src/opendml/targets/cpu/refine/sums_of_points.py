@@ -23,12 +23,9 @@ from opendml.expression.ir import (
     Part,
     constant,
     index,
-    indices,
-    load,
-    temporary,
 )
 from opendml.expression.rewriting import substitute, walk
-from opendml.expression.statements import Compute, Definition, Statement, Store
+from opendml.expression.statements import Compute, Definition, Statement, rewritten
 from opendml.targets.cpu.refine.refinement import (
     CHANNEL,
     Refinement,
@@ -36,7 +33,7 @@ from opendml.targets.cpu.refine.refinement import (
     are_side_by_side,
     statement_by_statement,
 )
-from opendml.targets.cpu.refine.sums import moved
+from opendml.targets.cpu.refine.sums import at
 from opendml.targets.cpu.target import CpuTarget
 
 
@@ -97,33 +94,33 @@ class _Rows:
         states = self._of_rows() if self.rows > 1 else self._of_first_row()
         behind = self.rows * self.fold.partials
         states = [
-            self._joined(state, self._element(constant(behind + number, self.place))) if number < self.left else state
+            self._next(state, constant(behind + number, self.place)) if number < self.left else state
             for number, state in enumerate(states)
         ]
         combine = self.fold.combine
         merge = combine.result if combine.merge is None else combine.merge
         while len(states) > 1:
             half = len(states) // 2
-            pairs = zip(states[:half], states[half:], strict=True)
-            states = [substitute({combine.left[0]: a, combine.right[0]: b})(merge[0]) for a, b in pairs]
-        (store,) = self.statement.stores
-        value = substitute({Part(self.fold, 0): states[0]})(store.value)
-        stores = (Store(store.tensor, store.coordinates, value),)
-        self.found.statements.append(Compute(self.statement.axes, stores))
+            states = [self._joined(a, b, merge) for a, b in zip(states[:half], states[half:], strict=True)]
+        self.found.statements.append(rewritten(self.statement, substitute({Part(self.fold, 0): states[0]}), {}))
         return self.found
 
     def _element(self, place: Expression) -> Expression:
         """What the fold takes at a point."""
-        return substitute(moved({self.point: place}))(self.fold.elements[0])
+        return at(self.fold.elements[0], {self.point: place})
 
-    def _joined(self, state: Expression, element: Expression) -> Expression:
+    def _joined(self, left: Expression, right: Expression, result: tuple[Expression, ...]) -> Expression:
         combine = self.fold.combine
-        return substitute({combine.left[0]: state, combine.right[0]: element})(combine.result[0])
+        return substitute({combine.left[0]: left, combine.right[0]: right})(result[0])
+
+    def _next(self, state: Expression, place: Expression) -> Expression:
+        """A state behind the step at a point."""
+        return self._joined(state, self._element(place), self.fold.combine.result)
 
     def _of_first_row(self) -> list[Expression]:
         (initial,) = self.fold.initial
         places = (constant(number, self.place) for number in range(self.fold.partials))
-        return [self._joined(initial, self._element(place)) for place in places]
+        return [self._next(initial, place) for place in places]
 
     def _of_rows(self) -> list[Expression]:
         """A tensor of partial results, those of all channels next to one another."""
@@ -133,9 +130,5 @@ class _Rows:
         folded = Part(Fold((row,), fold.initial, (element,), fold.combine), 0)
         moving = Dependencies().of(folded)
         others = [axis for axis in self.statement.axes if axis in moving and axis is not self.channel]
-        axes = (*others, within, self.channel)
-        partials = temporary("partial_results", fold.type, [axis.size for axis in axes])
-        self.found.temporaries.append(partials)
-        self.found.statements.append(Compute(axes, (Store(partials, indices(axes), folded),)))
-        before, behind = indices(others), index(self.channel)
-        return [load(partials, (*before, constant(number, self.place), behind)) for number in range(count)]
+        read = self.found.values("partial_results", folded, (*others, within, self.channel))
+        return [at(read, {within: constant(number, self.place)}) for number in range(count)]
