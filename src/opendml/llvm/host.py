@@ -65,6 +65,10 @@ class Machine:
         """Whether code may use all of these instruction sets."""
         return all(feature in self.features for feature in features)
 
+    def lanes(self, bits: int) -> int:
+        """How many elements of so many bits a vector of ``vector_bytes`` holds."""
+        return self.vector_bytes * 8 // bits
+
     @property
     def converts_float16(self) -> bool:
         """Whether there are instructions between float16 and float32: x86's F16C, all of AArch64."""

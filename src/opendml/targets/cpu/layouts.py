@@ -129,7 +129,7 @@ class _Tensors:
         self.sources, self.readers = sources(graph), uses(graph)
         self.outputs = {NodeOutput(e.from_node_index, e.from_node_output_index) for e in graph.output_edges}
         self.read, self.written = node_inputs(graph), node_outputs(graph)
-        self.lanes = target.machine.vector_bytes // 4
+        self.lanes = target.machine.lanes(32)
         written = (source for source in self.readers if isinstance(source, NodeOutput))
         self.ties = {source: _Tie({source}) for source in written if self._may_be(source)}
 

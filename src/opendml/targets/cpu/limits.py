@@ -88,7 +88,7 @@ def copy_bandwidth(processor: Processor, size: int, thread_count: int, seconds: 
 
 def fma_peak(thread_count: int, seconds: float = 0.5) -> float:
     """Float32 operations a second of all threads in a loop of nothing but fused multiply-adds."""
-    lanes = host_machine().vector_bytes // 4
+    lanes = host_machine().lanes(32)
 
     def step(builder: Builder, a: Value) -> Value:
         half = builder.spread(builder.constant(constant(0.5, F32)), lanes)
@@ -107,7 +107,7 @@ def byte_peak(thread_count: int, seconds: float = 0.5) -> float:
         rounds = _rounds_a_second(loop_of_tiles(), thread_count, seconds)
         return 2 * 4 * ROWS * WORDS * WORDS * SUMS_IN_TILES * rounds
     product = instructions.find("dot4", I32) or instructions.find("dot2", I32)
-    lanes, parts = (host_machine().vector_bytes // 4, 1) if product is None else _size(product)
+    lanes, parts = (host_machine().lanes(32), 1) if product is None else _size(product)
 
     def step(builder: Builder, a: Value) -> Value:
         """The sum is a factor too: nothing of the step stays the same."""

@@ -184,7 +184,7 @@ def schedule_order(order: Order, target: CpuTarget) -> OrderKernel:
     size, wanted, tuning = order.along.size, order.rank.size, target.tuning
     room = wanted + max(wanted, tuning.gathered_candidates)
     room = size if room + wanted >= size else room
-    lanes = power_below(min(size, tuning.ordered_keys, target.machine.vector_bytes * 8 // key.value.type.bits))
+    lanes = power_below(min(size, tuning.ordered_keys, target.machine.lanes(key.value.type.bits)))
     serial = size * math.prod(axis.size for axis in axes) < tuning.serial_work
     reads = read_by((*merged, key))
     return OrderKernel(

@@ -94,7 +94,7 @@ class _Choices:
 
     def tiles(self) -> Iterator[Tile]:
         """All choices."""
-        width = self.problem.machine.vector_bytes * 8 // self.problem.fold.type.bits
+        width = self.problem.machine.lanes(self.problem.fold.type.bits)
         for side, other in ((0, 1), (1, 0)):
             own = [
                 axis

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 class RecurrenceKnobs:
     """How weights lie, and what is computed for all steps at once."""
 
-    unit_block: int = 32
-    """Units of a network whose weights lie side by side: two AVX-512 registers."""
+    unit_registers: int = 2
+    """Registers of numbers of 32 bits for the units of a network whose weights lie side by side. With twice as many as
+    a sum is computed for at once, only every other cache line of weights follows the last: a fifth to a tenth more time
+    (AVX2, batch of 8)."""
 
     few_units: int = 256
     """Units up to which twice as many lie side by side for a batch of 1: a sum then waits less for its own last step.

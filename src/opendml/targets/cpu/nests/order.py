@@ -74,7 +74,7 @@ def _chunks(
 def _candidates(kernel: OrderKernel, target: CpuTarget) -> Candidates:
     key = UNSIGNED[kernel.key.type.bits]
     words = 2 if key.bits > POSITION_BITS else 1
-    lanes = target.machine.vector_bytes // 8
+    lanes = target.machine.lanes(64)
     # Behind a full room there may be the rest of a vector of keys, and another vector that fills up the last one.
     room = kernel.room + kernel.lanes + lanes
     memory, other = (temporary(name, U64, (room * words,)) for name in ("candidates", "ordered"))

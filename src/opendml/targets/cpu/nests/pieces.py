@@ -181,7 +181,7 @@ def _run(making: Making, vector: Axis, piece: Piece, lanes: int, known: frozense
         high = Least(End(vector), last)
     while lanes > piece.size:
         lanes //= 2
-    register = making.target.machine.vector_bytes * 8 // piece.stores[0].tensor.type.bits
+    register = making.target.machine.lanes(piece.stores[0].tensor.type.bits)
     if not (kernel.streamed or kernel.in_place or _has_folds(piece.stores)):
         lanes = _with_few_repeated(lanes, register, piece.size, making.target.tuning.repeated_part)
     whole = kernel.vector_block is None and piece.size % lanes == 0

@@ -187,7 +187,7 @@ class _Runs:
     def __init__(self, definition: Definition, form: _Form, target: CpuTarget) -> None:
         self.definition, self.form, self.target = definition, form, target
         self.dependencies = Dependencies()
-        self.lanes = target.machine.vector_bytes * 8 // I32.bits
+        self.lanes = target.machine.lanes(I32.bits)
         self.numbers = {statement: number for number, statement in enumerate(definition.statements)}
         self.viewed = {t for pair in definition.views for t in pair}
         self.writers, self.readers = (

@@ -147,7 +147,7 @@ class _Refined:
     def _goes_along_channels(self) -> bool:
         """Whether each channel is convolved by itself, and those of a point, which fill a vector, lie side by side in
         all there is."""
-        lanes = self.machine.vector_bytes * 8 // self.sum.fold.type.bits
+        lanes = self.machine.lanes(self.sum.fold.type.bits)
         is_wide = self.windows.is_of_single_channels and self.windows.group.size >= lanes
         return is_wide and are_side_by_side(self.source) and are_side_by_side(self.output)
 
@@ -269,7 +269,7 @@ class _Refined:
 
     def _width_of_tiles(self) -> int:
         """The channels of a tile, whose steps then follow one another in memory, and the next tile's behind them."""
-        lanes = self.machine.vector_bytes * 8 // self.sum.fold.type.bits
+        lanes = self.machine.lanes(self.sum.fold.type.bits)
         return min(self.tuning.panel, max(self.tuning.narrowest_panel, self.tuning.filter_panel_registers * lanes))
 
     def _is_long(self) -> bool:

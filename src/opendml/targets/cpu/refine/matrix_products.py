@@ -170,7 +170,7 @@ class _Refined:
         """Columns of a panel: as many as a tile has, where there are rows enough to fill one; a register of them where
         work items would be fewer than threads."""
         product, tuning = self.product, self.tuning
-        lanes = self.machine.vector_bytes * 8 // product.right.factor.element.type.bits
+        lanes = self.machine.lanes(product.right.factor.element.type.bits)
         wide, columns = tuning.matrix_panel_registers * lanes, product.column.size
         if product.rows < tuning.rows_of_tiles:
             return tuning.panel

@@ -56,6 +56,7 @@ from opendml.expression.statements import (
 )
 from opendml.targets.cpu.refine.accesses import is_whole
 from opendml.targets.cpu.refine.refinement import Surroundings
+from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import Tuning
 
 _T = TypeVar("_T")
@@ -64,11 +65,11 @@ _T = TypeVar("_T")
 def blocks_of_units(definition: Definition, around: Surroundings) -> Definition:
     """The definition with the units of its steps in blocks; the same one if nothing is done again and again."""
     repeat = next((s for s in definition.statements if isinstance(s, Repeat)), None)
-    network = None if repeat is None else _network(definition, repeat, around.target.tuning)
+    network = None if repeat is None else _network(definition, repeat, around.target)
     return definition if network is None else network.refined()
 
 
-def _network(definition: Definition, repeat: Repeat, tuning: Tuning) -> _Network | None:
+def _network(definition: Definition, repeat: Repeat, target: CpuTarget) -> _Network | None:
     """What has units, if all that the steps keep has as many of them, last."""
     steps = [s for s in repeat.statements if isinstance(s, Compute) and s.axes]
     sizes = {s.axes[-1].size for s in steps}
@@ -85,7 +86,7 @@ def _network(definition: Definition, repeat: Repeat, tuning: Tuning) -> _Network
     if not writes_of(repeat) <= kept or not kept <= written:
         return None
     batch = max(math.prod(axis.size for axis in s.axes[:-1]) for s in steps)
-    return _Network(definition, repeat, kept, units, _block(units, batch, tuning), batch, tuning)
+    return _Network(definition, repeat, kept, units, _block(units, batch, target), batch, target.tuning)
 
 
 def _simple(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -93,12 +94,12 @@ def _simple(statements: Sequence[Statement]) -> Iterator[Statement]:
         yield from statement.statements if isinstance(statement, Repeat) else (statement,)
 
 
-def _block(units: int, batch: int, tuning: Tuning) -> int:
+def _block(units: int, batch: int, target: CpuTarget) -> int:
     """Units in a block; the next power of two where there are fewer."""
-    block = tuning.unit_block
+    block = target.tuning.unit_registers * target.machine.lanes(32)
     if units < block:
         return 1 << (units - 1).bit_length()
-    return 2 * block if batch == 1 and units <= tuning.few_units and units % (2 * block) == 0 else block
+    return 2 * block if batch == 1 and units <= target.tuning.few_units and units % (2 * block) == 0 else block
 
 
 @dataclass(frozen=True, slots=True, eq=False)

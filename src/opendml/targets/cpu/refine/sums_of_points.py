@@ -56,7 +56,7 @@ def _in_rows(target: CpuTarget, statement: Statement) -> Refinement | None:
         return None
     assert isinstance(statement, Compute)
     channel = _channel(fold, statement)
-    if channel is None or channel.size < target.machine.vector_bytes * 8 // fold.type.bits:
+    if channel is None or channel.size < target.machine.lanes(fold.type.bits):
         return None
     return _Rows(fold, channel, statement).refinement()
 

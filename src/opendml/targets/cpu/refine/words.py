@@ -73,7 +73,7 @@ def words(found: Sum, surroundings: Surroundings) -> Refinement | None:
 def _in_words(found: Sum, axis: Axis, operation: str, surroundings: Surroundings) -> Refinement:
     """The sum for all columns, or for those in whole panels and those that are left."""
     target, packing = surroundings.target, _Packing(found, axis, operation, surroundings)
-    width = target.tuning.word_panel_registers * target.machine.vector_bytes * 8 // I32.bits
+    width = target.tuning.word_panel_registers * target.machine.lanes(I32.bits)
     column = _column_in_panels(found, width, packing, target.tuning)
     if column is None:
         _Statement(packing, found).add()
