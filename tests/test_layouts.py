@@ -318,6 +318,17 @@ def test_sums_store_their_channels_where_others_join_them() -> None:
     assert all(any(isinstance(e, Fold) for x in expressions_of(s) for e in walk(x)) for s in writers)
 
 
+@pytest.mark.parametrize(
+    ("outputs", "widths"), [(16, [16]), (24, [24]), (32, [16]), (40, [24, 16]), (72, [24]), (56, [16, 8])]
+)
+def test_no_panel_of_a_single_register_is_left_over(outputs: int, widths: list[int]) -> None:
+    """A panel of three registers takes it, or all are of three; where that would leave one, too, they stay of two."""
+    joined = join(laid_out(described(lambda x: layer(layer(x, 32), outputs)), AVX2), refining(AVX2))
+    execution = divide_and_fuse(joined, costs=AVX2.costs).execution
+    first, *panels = [t.sizes[-1] for t in execution.inputs if "filter_panels" in t.name]
+    assert first == 16 and panels == widths
+
+
 def test_windows_that_leave_points_out_of_short_rows_have_copies_of_points() -> None:
     """All places of an image are one row of points then."""
     (copy,) = [t for t in refined("strided").temporaries if "columns" in t.name]

@@ -65,6 +65,12 @@ def test_a_last_cache_that_is_near_keeps_what_is_written() -> None:
     assert tuned("znver4").streamed_bytes == tuned("icelake-server", system=SYSTEM).streamed_bytes
     assert tuned("znver4", system=SYSTEM).stored_prefetch_distance == 0 < TUNING.stored_prefetch_distance
     assert tuned("znver4", system=SYSTEM).kept_window_bytes > tuned("skylake-avx512", system=SYSTEM).kept_window_bytes
+    assert tuned("znver4", system=SYSTEM).kept_channels_bytes > TUNING.kept_channels_bytes
+
+
+def test_blocks_of_few_registers_have_whole_tiles() -> None:
+    assert tuned("znver3", "avx2").fewest_rows % 6 == tuned("znver3", "avx2").fewest_rows % 4 == 0
+    assert tuned("znver4").fewest_rows == TUNING.fewest_rows
 
 
 def test_steps_whose_weights_do_not_stay_near_are_told_by_the_second_cache_of_all_threads() -> None:
@@ -111,7 +117,8 @@ def test_units_that_are_half_as_wide_begin_half_as_many() -> None:
 
 def test_an_older_level_has_the_caches_of_the_processor_that_it_runs_on() -> None:
     machine = machine_of("x86_64-unknown-linux-gnu", "avx2")
-    assert tuning_of(machine, THREADS) == TUNING
+    rows = tuning_of(machine, THREADS).fewest_rows
+    assert tuning_of(machine, THREADS) == replace(TUNING, fewest_rows=rows)
     assert tuning_of(machine, THREADS, "znver3") == tuned("znver3", "avx2")
 
 

@@ -396,6 +396,16 @@ def test_weights_that_leave_the_nearest_cache_are_asked_for(
     check(desc, arrays_of(desc, 0))
 
 
+@pytest.mark.parametrize(("batch", "registers"), [(8, 2), (1, 4)])
+@pytest.mark.parametrize("level", ["avx512", "avx2"])
+def test_weights_of_as_many_units_as_a_sum_is_for_lie_side_by_side(level: str, batch: int, registers: int) -> None:
+    """Two registers of the machine, twice as many for a single sequence."""
+    target = CpuTarget(machine_of("x86_64-unknown-linux-gnu", level))
+    found = refined_definition(network(operators.Lstm, (2, batch, 4, 256)), target)
+    (weights,) = (t for t in found.temporaries if t.name == "packed_RecurrenceTensor")
+    assert weights.sizes[-1] == registers * target.machine.lanes(32)
+
+
 @pytest.mark.parametrize(("length", "units", "asked"), [(205, 160, True), (342, 96, False), (100, 160, False)])
 def test_projections_are_asked_for_before_long_sums(length: int, units: int, asked: bool) -> None:
     """Line by line for each gate; not before short sums, nor where all of them stay near."""

@@ -256,7 +256,7 @@ class _Refined:
         if self.is_streamed:
             return tuning.streamed_panel
         if self.has_runs:
-            return self._width_of_tiles()
+            return self._width_of_runs()
         if max(windows.tap_counts) == 1:
             return self._width_of_tiles() if self._is_long() else 0
         # Short rows are taken together with those of other images. Panels for them, made every time, cost as much
@@ -271,6 +271,14 @@ class _Refined:
         """The channels of a tile, whose steps then follow one another in memory, and the next tile's behind them."""
         lanes = self.machine.lanes(self.sum.fold.type.bits)
         return min(self.tuning.panel, max(self.tuning.narrowest_panel, self.tuning.filter_panel_registers * lanes))
+
+    def _width_of_runs(self) -> int:
+        """As ``_width_of_tiles``, with a register more where a panel of a single one would be left over: its sums wait
+        for one another, and read all windows once more."""
+        width, lanes = self._width_of_tiles(), self.machine.lanes(self.sum.fold.type.bits)
+        count, wider = self.windows.channel.size, width + lanes
+        is_left_over = count % width == lanes != count % wider
+        return wider if is_left_over and wider <= self.tuning.panel and self.target.has_few_registers else width
 
     def _is_long(self) -> bool:
         """Whether sums of one tap are so long that tiles of many channels, transposed before they are stored, take less
