@@ -166,6 +166,15 @@ def test_work_items(order: Sequence[int]) -> None:
 
 
 @pytest.mark.parametrize("order", [(0,), (2, 0, 1), (4, 3, 2, 1, 0)])
+def test_points_of_blocks(order: Sequence[int]) -> None:
+    """Those of a block follow one another for every point of an axis between."""
+    x, y = _run((Items((Cut(ROW, 5), Cut(COLUMN), Cut(ROW)), (COPY,)),), order=order)
+    assert (x == y).all()
+    with pytest.raises(AssertionError, match="beyond the last block"):
+        _run((Items((Cut(ROW, 4), Cut(COLUMN), Cut(ROW)), (COPY,)),))
+
+
+@pytest.mark.parametrize("order", [(0,), (2, 0, 1), (4, 3, 2, 1, 0)])
 def test_pools_of_work_items(order: Sequence[int]) -> None:
     """Each item is done once, whoever does it; so many threads that some have no share are of use all the same."""
     once = Leaf((ElementStore(Y, PLACE, Element(Y, PLACE, True) + 1),))

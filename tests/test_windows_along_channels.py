@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,20 @@ from opendml import operators
 from opendml.description.tensor import TensorDesc
 from opendml.expression.statements import Definition
 from opendml.llvm.host import machine_of
+from opendml.loops.nest_printer import format_nest
+from opendml.targets.cpu.compilation import generate
+from opendml.targets.cpu.kernels import ComputeKernel
+from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.target import CpuTarget
+from opendml.targets.cpu.tuning import TUNING, Tuning
 
 AVX2 = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx2"))
+
+BLOCKS = replace(
+    TUNING, serial_work=0, pooled_work=0, near_window_bytes=0, window_run_bytes=32, shares_of_windows=2, border_steps=25
+)
+"""Threads share everything out, some channels after the others; few windows reach over the ends."""
 
 
 def side_by_side(type: str, sizes: Sequence[int], gap: int = 0) -> TensorDesc:
@@ -88,13 +99,14 @@ ways = st.tuples(st.integers(1, 3), st.integers(1, 3))
     type=st.sampled_from(["FLOAT32", "FLOAT16"]),
     mode=st.sampled_from(["CROSS_CORRELATION", "CONVOLUTION"]),
     gap=st.sampled_from([0, 3, 16]),
+    tuning=st.sampled_from([TUNING, BLOCKS, replace(BLOCKS, border_steps=1 << 20), replace(BLOCKS, items=1)]),
 )
-def test_no_bit_differs(sizes: Any, window: Any, start: Any, end: Any, **options: Any) -> None:
+def test_no_bit_differs(sizes: Any, window: Any, start: Any, end: Any, tuning: Tuning, **options: Any) -> None:
     """Nor is anything touched beside the tensors."""
     reach = [(w - 1) * d for w, d in zip(window, options["dilations"], strict=True)]
     end = [max(e, r + 1 - n - s) for e, r, n, s in zip(end, reach, sizes[2:], start, strict=True)]
     desc = depthwise(sizes, window, start=start, end=end, **options)
-    run_operator(desc, arrays_of(desc))
+    run_operator(desc, arrays_of(desc), tuning=tuning)
 
 
 @examples(40)
@@ -139,6 +151,51 @@ def test_filters_are_turned_and_inputs_stay_where_they_are(type: str, padding: i
     assert turned.name == "turned_filter" and turned.sizes == (3, 3, 24)
     widened = [(t.name, t.strides) for t in others]
     assert widened == ([("packed_InputTensor", (24 * 63, 1, 24 * 9, 24))] if type == "FLOAT16" and not padding else [])
+
+
+def kernel_of(desc: operators.Convolution, target: CpuTarget = AVX2) -> ComputeKernel:
+    """What convolves, behind the copy of the filter."""
+    *_, kernel = generate(refined_definition(desc, target), target, in_place=False).kernels
+    assert isinstance(kernel, ComputeKernel)
+    return kernel
+
+
+def lines_of(desc: operators.Convolution, target: CpuTarget = AVX2) -> str:
+    return format_nest(kernel_nest(kernel_of(desc, target), target, ()))
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+def test_points_whose_windows_overlap_share_what_they_load(padding: int) -> None:
+    """Along the axis where they do, and without padding, too."""
+    ends = (padding, padding)
+    rows = kernel_of(depthwise([1, 24, 9, 14], start=ends, end=ends)).rows
+    assert rows is not None and rows.together == 4 and rows.step == rows.reach == 24
+
+
+@pytest.mark.parametrize(
+    ("sizes", "window", "share"),
+    [
+        ([1, 384, 14, 14], 3, 7),
+        ([4, 384, 14, 14], 3, 14),
+        ([1, 960, 7, 7], 3, 7),
+        ([1, 240, 28, 28], 5, 14),
+        ([1, 128, 28, 28], 3, 0),
+    ],
+)
+def test_channels_too_many_for_a_cache_are_done_in_blocks(sizes: list[int], window: int, share: int) -> None:
+    """By each of two threads in its own part of the rows, or of the images."""
+    ends = (window // 2, window // 2)
+    target = AVX2.tuned(shares_of_windows=2, near_window_bytes=24 << 10)
+    kernel = kernel_of(depthwise(sizes, (window, window), start=ends, end=ends), target)
+    assert (kernel.vector_block, kernel.share) == ((64, share) if share else (None, 0))
+
+
+@pytest.mark.parametrize(("window", "height", "jumps"), [(3, 14, False), (5, 7, False), (7, 14, True)])
+def test_at_few_places_it_is_known_which_steps_are_outside(window: int, height: int, jumps: bool) -> None:
+    ends = (window // 2, window // 2)
+    desc = depthwise([1, 64, height, 14], (window, window), start=ends, end=ends)
+    assert ("by a jump" in lines_of(desc)) == jumps
+    assert "by a jump" in lines_of(desc, AVX2.tuned(border_steps=0))
 
 
 @pytest.mark.parametrize(

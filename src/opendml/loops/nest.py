@@ -113,7 +113,7 @@ a vector in lanes of its registers."""
 @dataclass(frozen=True, slots=True, eq=False)
 class Cut:
     """An axis whose points, one by one (no ``block``) or in blocks of as many, are shared out. An axis that is cut a
-    second time is cut within the block."""
+    second time is cut within the block; one by one if all blocks are equal."""
 
     axis: Axis
     block: int | None = None
@@ -142,6 +142,7 @@ class Items:
         whole: dict[Axis, int] = {}
         counts = []
         for cut in self.cuts:
+            assert cut.block is not None or cut.axis.size % whole.get(cut.axis, 1) == 0, "points beyond the last block"
             counts.append(-(-whole.get(cut.axis, cut.axis.size) // (cut.block or 1)))
             whole[cut.axis] = cut.block or 1
         return tuple(counts)

@@ -220,7 +220,7 @@ class _Thread:
         parts: dict[Axis, tuple[int, int]] = {}
         for cut, number in zip(node.cuts, numbers, strict=True):
             if cut.block is None:
-                place = place.at(cut.axis, number)
+                place = place.at(cut.axis, parts.get(cut.axis, (0, 0))[0] + number)
             else:
                 parts[cut.axis] = _part(cut, cut.block, number, parts.get(cut.axis))
         self._parts = {**self._parts, **parts}

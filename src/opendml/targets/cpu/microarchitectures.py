@@ -113,7 +113,8 @@ def tuning_of(
         tuning = replace(tuning, filling=filling)
     if threads <= _STORING.get(name, 0):
         tuning = replace(tuning, streamed_bytes=1 << 62, stored_prefetch_distance=1024)
-    return replace(tuning, blocks_of_channels=tuning.blocks_of_channels * threads // tuning.many_threads)
+    blocks = tuning.blocks_of_channels * threads // tuning.many_threads
+    return replace(tuning, blocks_of_channels=blocks, shares_of_windows=threads)
 
 
 def _caches_of(name: str, system: Mapping[int, int]) -> _Caches:
@@ -129,6 +130,7 @@ def _with_caches(tuning: Tuning, caches: _Caches) -> Tuning:
     return replace(
         tuning,
         near_strip_bytes=tuning.near_strip_bytes * caches.first // _MEASURED.first,
+        near_window_bytes=tuning.near_window_bytes * caches.first // _MEASURED.first,
         vector_side_bytes=tuning.vector_side_bytes * second // _MEASURED.second,
         kept_side_bytes=tuning.kept_side_bytes * second // _MEASURED.second,
         tile_side_bytes=tuning.tile_side_bytes * second // _MEASURED.second,

@@ -6,6 +6,7 @@ its definition. So everything here is free to follow the machine.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -466,15 +467,19 @@ def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     taps = [(a, t) for a in loads for t in fold.axes if t.size > 1 and a.coefficient(t)]
     if len(loads) != 1 or not taps or any(abs(s.address.coefficient(vector)) != 1 for s in kernel.stores):
         return kernel
-    address, tap = taps[0]
     registers = -(-vector.size * max(_access_bytes(kernel)) // target.machine.vector_bytes)
     most = min(tuning.row_registers // min(registers, 2), max(tuning.row_steps // steps, tuning.least_rows), axis.size)
     count = -(-axis.size // -(-axis.size // most))
-    rows = Rows(axis, count, axis.size, tap, address.coefficient(axis), address.coefficient(tap))
-    different = {j * rows.step + t * rows.reach for j in range(count) for t in range(tap.size)}
-    if not conditions and len(different) == count * tap.size:
+    ways = [Rows(axis, count, axis.size, tap, a.coefficient(axis), a.coefficient(tap)) for a, tap in taps]
+    rows = min(ways, key=lambda way: _different(way) / way.tap.size)
+    if not conditions and _different(rows) == count * rows.tap.size:
         return kernel
     return replace(kernel, shared=tuple(shared), rows=rows)
+
+
+def _different(rows: Rows) -> int:
+    """How many places the steps along a tap read of all rows that are computed together."""
+    return len({j * rows.step + t * rows.reach for j in range(rows.together) for t in range(rows.tap.size)})
 
 
 def _with_rows_of_extremes(kernel: ComputeKernel, fold: Fold, target: CpuTarget) -> ComputeKernel:
@@ -522,7 +527,8 @@ def _with_items(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
         kernel = replace(kernel, shared=axes[:count])
     kernel = replace(kernel, inner=axes[count:])
     if kernel.rows is not None:
-        return _with_row_blocks(kernel, tuning)
+        blocks = _with_blocks_of_lanes(kernel, tuning)
+        return _with_row_blocks(kernel, tuning) if blocks is None else blocks
     hoisted = len(all_folds(kernel)) > len(folds_along_vector(kernel))  # a cut would repeat them in every part
     if kernel.serial or kernel.vector is None or kernel.item_count >= tuning.items or hoisted:
         return kernel
@@ -568,6 +574,36 @@ def _with_waiting_folds(kernel: ComputeKernel, target: CpuTarget) -> ComputeKern
     most = min(kernel.vector_block or vector.size, tuning.scanned_row_bytes // sum(sizes))
     block = max(most // lanes, 1) * lanes
     return replace(kernel, lanes=lanes, vector_block=block, steps_at_once=tuning.fold_steps_at_once)
+
+
+def _with_blocks_of_lanes(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel | None:
+    """The vector axis cut into blocks where it lies across windows, and all that those of the rows that are computed
+    together read along it does not stay in the nearest cache until the next windows want most of it again. A thread
+    has a part of every image, as of the sums of products before and behind, and goes through it block by block."""
+    rows, vector = kernel.rows, kernel.vector
+    assert rows is not None
+    if vector is None or kernel.serial or kernel.in_place:
+        return None
+    bytes_of_point = sum(rows.together * _bytes(1, store) for store in kernel.stores)
+    for fold in all_folds(kernel):
+        for e in loads_of(fold):
+            steps = {axis: e.address.coefficient(axis) for axis in (*fold.axes, rows.axis)}
+            is_across = all(step == 0 or abs(step) >= vector.size for step in steps.values())
+            if not e.address.is_pure or e.address.coefficient(vector) != 1 or not is_across:
+                return None
+            counts = {**{axis: axis.size for axis in fold.axes}, rows.axis: rows.together}
+            moves = ({step * n for n in range(counts[axis])} for axis, step in steps.items())
+            bytes_of_point += len(set(map(sum, itertools.product(*moves)))) * e.type.bits // 8
+    widest = max(_access_bytes(kernel))
+    block = max(tuning.window_run_bytes // widest // kernel.lanes, 1) * kernel.lanes
+    if bytes_of_point * vector.size <= tuning.near_window_bytes or block >= vector.size:
+        return None
+    if kernel.inner or not kernel.shared:
+        return replace(kernel, vector_block=block)
+    *images, last = (axis.size for axis in kernel.shared)
+    shares = max(tuning.shares_of_windows // math.prod(images), 1)
+    share = next(part for part in range(-(-last // shares), last + 1) if last % part == 0)
+    return replace(kernel, vector_block=block, share=share)
 
 
 def _with_row_blocks(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:

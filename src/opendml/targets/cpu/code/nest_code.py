@@ -227,7 +227,10 @@ class _NestWriter:
                 for cut, part in zip(node.cuts, decoded(self._builder, number, counts), strict=True):
                     axis, block = cut.axis, cut.block
                     if block is None:
-                        here = _moved(here, axis, part)
+                        point = part
+                        if axis in parts:
+                            point = self._builder.assign(f"add nsw i64 {parts[axis][0]}, {part}")
+                        here = _moved(here, axis, point)
                         continue
                     size = whole.get(axis, axis.size)
                     parts[axis] = block_bounds(self._builder, part, block, size, parts.get(axis))

@@ -79,6 +79,17 @@ class VectorKnobs:
     least_rows: int = 4
     """Rows that are computed together however many steps these are, since what they load is shared."""
 
+    near_window_bytes: int = 36 << 10
+    """Bytes that overlapping windows, whose channels lie side by side, read along these, and write, up to which they
+    are in the nearest cache when the next windows come, three quarters of it. With more, some channels are done after
+    the others: depthwise convolutions of 14x14 and 7x7 take a fifth less time (Zen 3)."""
+
+    window_run_bytes: int = 256
+    """Bytes of channels of a point that are done together then: four lines of memory."""
+
+    shares_of_windows: int = 16
+    """Parts of all images that threads go through block by block then: as many as there are threads."""
+
     extreme_rows: int = 7
     """Rows of windows whose extremes are found together at most, since what they have in common is gone through once:
     half of 32 registers wait for whether there is NaN."""
@@ -91,6 +102,10 @@ class VectorKnobs:
 
     most_cases: int = 6
     """How often a body is doubled for conditions on outer axes; further conditions are tested where they stand."""
+
+    border_steps: int = 100
+    """Steps of windows at the places of an axis where some of them are outside, up to which each place has code of its
+    own, if all lanes are at the same place."""
 
     most_ends: int = 4
     """Parts of an axis, at both of its ends, that get code of their own."""

@@ -12,11 +12,11 @@ Bounds tests never sit in an inner loop where they can be decided outside of it:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from opendml.expression.affine import Affine, Element, threshold_form
-from opendml.expression.element_types import BOOL
-from opendml.expression.ir import Axis, Expression, Fold, Select, both, constant
+from opendml.expression.element_types import BOOL, I64
+from opendml.expression.ir import Axis, Expression, Fold, Index, Select, both, constant, index
 from opendml.expression.rewriting import conjuncts, substitute, walk
 from opendml.loops.nest import At, Block, Body, Branch, Cut, Fence, Loop, Nest
 from opendml.loops.nest_integers import End, Equal, Greatest, Integer, Least, Start
@@ -72,15 +72,22 @@ class _ComputeNest:
         rows = () if kernel.rows is None else (Cut(kernel.rows.axis, kernel.rows.block),)
         if kernel.rows_first:
             yield from rows
-        yield from map(Cut, kernel.shared)
+        blocks = []
+        if kernel.vector is not None and kernel.vector_block is not None:
+            blocks.append(Cut(kernel.vector, kernel.vector_block))
+        if kernel.share:
+            *shared, last = kernel.shared
+            yield from (*map(Cut, shared), Cut(last, kernel.share), *blocks, Cut(last))
+            blocks.clear()
+        else:
+            yield from map(Cut, kernel.shared)
         if kernel.stage is not None and kernel.stage is not kernel.tile:
             yield Cut(kernel.stage, kernel.stage_block)
         if kernel.tile is not None:
             yield Cut(kernel.tile, kernel.tile_block)
         if not kernel.rows_first:
             yield from rows
-        if kernel.vector is not None and kernel.vector_block is not None:
-            yield Cut(kernel.vector, kernel.vector_block)
+        yield from blocks
 
     def _inner(self, stores: Stores) -> Body:
         body = self._interior(stores)
@@ -101,21 +108,63 @@ class _ComputeNest:
         if inside == constant(True, BOOL):
             return self._unswitched(interior, 0)
         middle = self._unswitched(interior, 0)
+        places = self._places(stores, forms)
+        if places is not None:
+            return self._at_places(stores, forms, middle, *places)
         self._making.unrolled = 1
         border = self._unswitched(stores, 0)
         self._making.unrolled = self._tuning.unrolled_steps
         self.border.append(Block(border))
         return (Branch(inside, middle, (self.border[-1],)),)
 
+    def _places(self, stores: Stores, forms: Mapping[Expression, Affine]) -> tuple[Axis, int, int] | None:
+        """The outer axis that conditions on steps of windows depend on, and between which of its places all of them
+        hold, where vectors lie across the windows and those that reach over an end are few: each place there gets a
+        body in which it is known which steps are inside."""
+        kernel = self._kernel
+        axes = {axis for form in forms.values() for axis in form.axes if axis in kernel.outer}
+        if kernel.rows is None or kernel.vector is None or len(axes) != 1:
+            return None
+        folds = [e for s in stores for e in walk(s.value) if isinstance(e, Fold)]
+        if any(kernel.vector in self._making.dependencies.of(c) for fold in folds for c in _conditions(fold)):
+            return None
+        (axis,) = axes
+        first, last = 0, axis.size
+        for form in map(self._worst, forms.values()):
+            step = form.coefficient(axis)
+            if step > 0:
+                first = max(first, -(form.constant // step))
+            else:
+                last = min(last, form.constant // -step + 1)
+        first, last = min(first, axis.size), max(last, 0)
+        if first >= last:
+            first = last = axis.size
+        is_small = (first + axis.size - last) * sum(fold.steps for fold in folds) <= self._tuning.border_steps
+        return (axis, first, last) if is_small else None
+
+    def _at_places(
+        self, stores: Stores, forms: Mapping[Expression, Affine], middle: Body, axis: Axis, first: int, last: int
+    ) -> Body:
+        """A body for every place of an axis before ``first`` and from ``last`` on, and the ``middle`` between."""
+        parts = [(place, self._at_place(stores, forms, axis, place)) for place in range(first)]
+        if first < last:
+            parts.append((last - 1, middle))
+        parts += [(place, self._at_place(stores, forms, axis, place)) for place in range(last, axis.size)]
+        (_, body), *others = reversed(parts)
+        for place, part in others:
+            body = (Branch(index(axis) <= place, part, body),)
+        return body
+
+    def _at_place(self, stores: Stores, forms: Mapping[Expression, Affine], axis: Axis, place: int) -> Body:
+        there = substitute({Index(axis): constant(place, I64)})
+        return self._unswitched(rewritten(stores, substitute({c: there(c) for c in forms})), 0)
+
     def _fold_conditions(self, stores: Stores) -> dict[Expression, Affine]:
         """Comparisons inside folds that depend on outer axes and not on the vector axis, with their forms."""
         result: dict[Expression, Affine] = {}
         for fold in (e for s in stores for e in walk(s.value) if isinstance(e, Fold)):
             inner = frozenset(fold.axes)
-            conditions = [] if fold.where is None else conjuncts(fold.where)
-            for element in fold.elements:
-                conditions += [c for e in walk(element) if isinstance(e, Select) for c in conjuncts(e.condition)]
-            for condition in conditions:
+            for condition in _conditions(fold):
                 form = threshold_form(condition)
                 if form is None or not form.is_pure:
                     continue
@@ -210,6 +259,16 @@ class _ComputeNest:
             bounds = (low, Least(End(axis), piece.last))
         limit = None if piece.size % count == 0 else piece.last - count
         return Loop(axis, *bounds, count, vector_body(self._making, piece.stores), limit)
+
+
+def _conditions(fold: Fold) -> Iterator[Expression]:
+    """Those that decide which steps a fold takes, and what it loads."""
+    if fold.where is not None:
+        yield from conjuncts(fold.where)
+    for element in fold.elements:
+        for e in walk(element):
+            if isinstance(e, Select):
+                yield from conjuncts(e.condition)
 
 
 def _longest_run(cuts: set[int], size: int) -> tuple[int, int]:
