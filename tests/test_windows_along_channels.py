@@ -180,6 +180,7 @@ def test_points_whose_windows_overlap_share_what_they_load(padding: int) -> None
         ([1, 960, 7, 7], 3, 7),
         ([1, 240, 28, 28], 5, 14),
         ([1, 128, 28, 28], 3, 0),
+        ([1, 384, 14, 14], 7, 0),
     ],
 )
 def test_channels_too_many_for_a_cache_are_done_in_blocks(sizes: list[int], window: int, share: int) -> None:

@@ -584,6 +584,8 @@ def _with_blocks_of_lanes(kernel: ComputeKernel, tuning: Tuning) -> ComputeKerne
     assert rows is not None
     if vector is None or kernel.serial or kernel.in_place:
         return None
+    if max(fold.steps for fold in all_folds(kernel)) > tuning.near_window_steps:
+        return None
     bytes_of_point = sum(rows.together * _bytes(1, store) for store in kernel.stores)
     for fold in all_folds(kernel):
         for e in loads_of(fold):

@@ -79,10 +79,14 @@ class VectorKnobs:
     least_rows: int = 4
     """Rows that are computed together however many steps these are, since what they load is shared."""
 
-    near_window_bytes: int = 36 << 10
-    """Bytes that overlapping windows, whose channels lie side by side, read along these, and write, up to which they
-    are in the nearest cache when the next windows come, three quarters of it. With more, some channels are done after
-    the others: depthwise convolutions of 14x14 and 7x7 take a fifth less time (Zen 3)."""
+    near_window_bytes: int = 60 << 10
+    """Bytes that overlapping windows, whose channels lie side by side, read along these, and write, up to which most of
+    them are in the nearest cache when the next windows come, as many as one and a quarter of it has. With more, some
+    channels are done after the others: depthwise convolutions of 14x14 and 7x7 take a fifth less time (Zen 3)."""
+
+    near_window_steps: int = 25
+    """Steps of a window at most for that: those of larger ones are more work for all they read, and take a fifth longer
+    with it."""
 
     window_run_bytes: int = 256
     """Bytes of channels of a point that are done together then: four lines of memory."""
