@@ -396,12 +396,16 @@ def test_weights_that_leave_the_nearest_cache_are_asked_for(
     check(desc, arrays_of(desc, 0))
 
 
-@pytest.mark.parametrize(("batch", "registers"), [(8, 2), (1, 4)])
-@pytest.mark.parametrize("level", ["avx512", "avx2"])
-def test_weights_of_as_many_units_as_a_sum_is_for_lie_side_by_side(level: str, batch: int, registers: int) -> None:
-    """Two registers of the machine, twice as many for a single sequence."""
+@pytest.mark.parametrize(
+    ("level", "batch", "units", "registers"),
+    [("avx512", 8, 256, 2), ("avx512", 1, 256, 4), ("avx512", 1, 512, 2), ("avx2", 8, 256, 2), ("avx2", 1, 512, 4)],
+)
+def test_weights_of_as_many_units_as_a_sum_is_for_lie_side_by_side(
+    level: str, batch: int, units: int, registers: int
+) -> None:
+    """Two registers of the machine, twice as many for a single sequence, of few units if registers are wide."""
     target = CpuTarget(machine_of("x86_64-unknown-linux-gnu", level))
-    found = refined_definition(network(operators.Lstm, (2, batch, 4, 256)), target)
+    found = refined_definition(network(operators.Lstm, (2, batch, 4, units)), target)
     (weights,) = (t for t in found.temporaries if t.name == "packed_RecurrenceTensor")
     assert weights.sizes[-1] == registers * target.machine.lanes(32)
 

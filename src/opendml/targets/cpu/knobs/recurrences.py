@@ -18,6 +18,10 @@ class RecurrenceKnobs:
     """Units up to which twice as many lie side by side for a batch of 1: a sum then waits less for its own last step.
     Beyond that more blocks are better, which threads share out."""
 
+    narrow_unit_block: int = 32
+    """Units of a block twice as wide up to which that is done whatever number of them there is: with AVX2 a step of an
+    LSTM or GRU of 512 units takes a fifth less time."""
+
     projected_growth: int = 16
     """How many times the elements of their inputs those of a tensor may be that is computed for all steps at once, for
     each time that it is read in a step."""

@@ -99,7 +99,9 @@ def _block(units: int, batch: int, target: CpuTarget) -> int:
     block = target.tuning.unit_registers * target.machine.lanes(32)
     if units < block:
         return 1 << (units - 1).bit_length()
-    return 2 * block if batch == 1 and units <= target.tuning.few_units and units % (2 * block) == 0 else block
+    tuning, wider = target.tuning, 2 * block
+    is_wider = batch == 1 and units % wider == 0 and (units <= tuning.few_units or wider <= tuning.narrow_unit_block)
+    return wider if is_wider else block
 
 
 @dataclass(frozen=True, slots=True, eq=False)
