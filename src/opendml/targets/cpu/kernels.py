@@ -42,10 +42,10 @@ class ComputeKernel:
     another: ``stage_block`` of them are computed in memory that stays in a cache and written past it as one run, or one
     for every point of the tile. If it is the tile, the rows are those of a block of squares.
     ``vector_block`` cuts the vector axis into work items. If ``share`` is not 0, those of the same block of vectors
-    follow one another along so many points of the last shared axis, one of its equal parts.
-    ``rows`` is the axis outside of the vector axis of which some points are computed together. More ``lanes`` than the
-    vector axis has points: all of them are one vector. ``steps_at_once``: not 0 where all points of a work item do so many steps of their folds before the next ones, while
-    the results wait in memory.
+    follow one another along so many points of the last shared axis, one of its equal parts. ``rows`` is the axis
+    outside of the vector axis of which some points are computed together. More ``lanes`` than the vector axis has
+    points: all of them are one vector. ``steps_at_once``: not 0 where all points of a work item do so many steps of
+    their folds before the next ones, while the results wait in memory.
     ``prefetched`` tells how many bytes ahead lines of tensors are asked for, ``next_rows`` the same in some folds.
     ``chosen_rows`` are loads of rows that come later, of which lines are asked for at every vector, and ``expected``
     loads of what is made of its sums, of which they are before these.
