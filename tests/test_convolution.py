@@ -183,6 +183,43 @@ def test_backward(data: st.DataObject, problem: dict[str, Any], data_type: str, 
 
 
 @st.composite
+def phased_problems(draw: st.DrawFn) -> dict[str, Any]:
+    """Transposed windows over planes of their own, with as many outputs in every phase, in rows longer than vectors."""
+    channels, batch, lists = draw(st.integers(1, 3)), draw(st.integers(1, 2)), list[tuple[int, ...]]()
+    for widest in (6, 40):
+        size, taps, dilation = draw(st.integers(1, widest)), draw(st.integers(1, 4)), draw(st.integers(1, 2))
+        stride, span = draw(st.integers(1, 3)), 1 + (taps - 1) * dilation
+        extra = max(stride - span, 0)
+        start = draw(st.integers(0, max(span - stride, 0)))
+        lists.append((size, taps, size * stride, stride, dilation, start, span - stride - start + extra, extra))
+    inputs, taps_of, outputs, strides, dilations, starts, ends, extras = zip(*lists, strict=True)
+    return {
+        "input_tensor": [batch, channels, *inputs],
+        "filter_tensor": [channels, 1, *taps_of],
+        "bias_tensor": [1, channels, 1, 1] if draw(st.booleans()) else None,
+        "output_tensor": [batch, channels, *outputs],
+        "mode": draw(st.sampled_from(ConvolutionMode)),
+        "direction": BACKWARD,
+        "group_count": channels,
+        "strides": strides,
+        "dilations": dilations,
+        "start_padding": starts,
+        "end_padding": ends,
+        "output_padding": extras,
+        "fused_activation": draw(st.sampled_from([None, operators.ActivationRelu()])),
+    }
+
+
+@bounded
+@given(data=st.data(), problem=phased_problems(), data_type=st.sampled_from(["FLOAT32", "FLOAT16"]), seed=seeds)
+def test_phases_of_single_channels(data: st.DataObject, problem: dict[str, Any], data_type: str, seed: int) -> None:
+    desc = build(data, problem, data_type)
+    run(desc, seed)
+    if desc.fused_activation is None:
+        check(desc, seed)
+
+
+@st.composite
 def depthwise_problems(draw: st.DrawFn) -> dict[str, Any]:
     """Windows over planes of their own: rows longer and shorter than vectors, paddings wider than windows too."""
     rank, channels, batch = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 2))

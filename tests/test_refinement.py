@@ -402,6 +402,19 @@ def test_each_phase_of_a_transposed_convolution_is_a_statement() -> None:
     assert len(folds) == 4 and all(fold.where is None for fold in folds)
 
 
+@pytest.mark.parametrize(("extra", "groups", "counts"), [(1, 4, [4]), (0, 4, [1, 1, 1, 1]), (1, 2, [1, 1, 1, 1, 1, 1])])
+def test_phases_of_single_channels_are_one_statement_where_they_are_as_large(
+    extra: int, groups: int, counts: list[int]
+) -> None:
+    """Sums of several channels are stored apart, phase by phase, and these side by side."""
+    desc = convolution(
+        [1, 4, 5, 6], [4, 4 // groups, 3, 3], is_transposed=True, groups=groups, stride=2, padding=1, extra=extra
+    )
+    refined = assert_refined_is_defined(desc)
+    found = [len(s.stores) for s in refined.statements if isinstance(s, Compute)]
+    assert found[-len(counts) :] == counts
+
+
 @pytest.mark.parametrize("zero_points", [(False, False), (True, False), (True, True)])
 def test_padding_of_bytes_is_their_zero_point(zero_points: tuple[bool, bool]) -> None:
     ones: dict[str, Any] = {name: [1, 1] for name in ("strides", "dilations", "start_padding", "end_padding")}

@@ -16,6 +16,7 @@ from opendml.expression.ir import (
     Binary,
     Const,
     Expression,
+    Index,
     Part,
     Tensor,
     cast,
@@ -26,7 +27,7 @@ from opendml.expression.ir import (
     load,
     temporary,
 )
-from opendml.expression.rewriting import conjuncts
+from opendml.expression.rewriting import conjuncts, substitute
 from opendml.expression.statements import Compute, Store
 from opendml.targets.cpu.refine.convolutions import are_taps, are_worth_guards, filter_in_panels
 from opendml.targets.cpu.refine.copies_of_factors import Read, padded, widened, zero_outside
@@ -152,6 +153,9 @@ def _refinement(found: Sum, ways: Sequence[_Way], surroundings: Surroundings) ->
     reads = read or guarded, as_it_is if is_in_panels else widened(found.right, refinement)
     if is_in_panels and _are_alike(found, ways, phases):
         _add_alike(found, ways, [own[0] for own in phases], reads, surroundings.target.tuning.panel, refinement)
+        return refinement
+    if not is_in_panels and _are_together(found, phases, surroundings.target.tuning):
+        refinement.statements.append(_of_all_phases(found, ways, phases, reads))
         return refinement
     for each in itertools.product(*phases):
         sums = _of_phase(found, ways, each, reads, apart)
@@ -280,6 +284,27 @@ def _side_by_side(apart: Tensor, output: Tensor, strides: Sequence[int]) -> Comp
     value = load(apart, (number, batch, channel, *places))
     target = (place * stride + start for place, stride, start in zip(places, strides, starts, strict=True))
     return Compute(axes, (Store(output, (batch, channel, *target), value),))
+
+
+def _are_together(found: Sum, phases: Sequence[Sequence[_Phase]], tuning: Tuning) -> bool:
+    """Whether the sums of all phases are of a single channel, a few steps each, and of equally many outputs: then the
+    lines that all of them write to come and go once if they are computed in one statement."""
+    is_single = found.fold.axes[0].size == 1 and len(found.compute.stores) == 1
+    are_equal = all(len({p.length for p in own}) == 1 for own in phases)
+    steps = math.prod(sum(max(p.tap_count, 1) for p in own) for own in phases)
+    return is_single and are_equal and steps <= tuning.most_guarded_taps
+
+
+def _of_all_phases(
+    found: Sum, ways: Sequence[_Way], phases: Sequence[Sequence[_Phase]], reads: tuple[Read, Read]
+) -> Compute:
+    """One statement for them, with a store of each."""
+    first, *others = (_of_phase(found, ways, each, reads, None) for each in itertools.product(*phases))
+    stores = list(first.stores)
+    for other in others:
+        rewrite = substitute({Index(a): index(b) for a, b in zip(other.axes, first.axes, strict=True)})
+        stores += (Store(s.tensor, tuple(map(rewrite, s.coordinates)), rewrite(s.value)) for s in other.stores)
+    return replace(first, stores=tuple(stores))
 
 
 def _of_phase(
