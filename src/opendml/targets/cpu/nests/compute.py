@@ -4,7 +4,8 @@ Bounds tests never sit in an inner loop where they can be decided outside of it:
 
 * conditions on outer axes alone choose between two bodies (``_unswitched``),
 * conditions on outer axes and axes of a fold hold for all of the fold in the interior, which gets a body without
-  them; the border keeps them (``_interior``),
+  them; the border keeps them (``_interior``), or has a body for each of its places, where these are few and vectors
+  lie across the windows, so that it is known which steps are outside (``_at_places``),
 * conditions on the vector axis cut its range into pieces in which their answer is known (``pieces``); what is left
   undecided (the columns of a window that reach over the edge) runs point by point.
 """

@@ -1,4 +1,5 @@
-"""Transposed convolutions: a statement for each phase, the outputs that the same taps of the filter reach."""
+"""Transposed convolutions: a statement for each phase, the outputs that the same taps of the filter reach, or one for
+all of them."""
 
 from __future__ import annotations
 
