@@ -270,7 +270,7 @@ def test_whole_rows_further_are_asked_for_where_half_of_a_run_is_not_read(
 
 
 def test_few_threads_of_some_processors_write_through_the_caches() -> None:
-    """What all knobs but those of streams are is the same for all."""
+    """What all knobs but those of streams and of shares are is the same for all."""
     machine = machine_of("x86_64-unknown-linux-gnu", "avx512")
     assert tuning_of(machine, TUNING.many_threads) == TUNING
     few, many = (tuning_of(replace(machine, cpu_name="cascadelake"), threads) for threads in (8, 9))
@@ -279,7 +279,8 @@ def test_few_threads_of_some_processors_write_through_the_caches() -> None:
         TUNING.stored_prefetch_distance,
     )
     assert few.streamed_bytes > TUNING.streamed_bytes and few.stored_prefetch_distance > 0
-    knobs = {n: getattr(many, n) for n in ("streamed_bytes", "stored_prefetch_distance", "blocks_of_channels")}
+    names = ("streamed_bytes", "stored_prefetch_distance", "blocks_of_channels", "shares_of_windows")
+    knobs = {name: getattr(many, name) for name in names}
     assert replace(few, **knobs) == many
 
 

@@ -323,7 +323,7 @@ def test_sums_store_their_channels_where_others_join_them() -> None:
 )
 def test_no_panel_of_a_single_register_is_left_over(outputs: int, widths: list[int]) -> None:
     """A panel of three registers takes it, or all are of three; where that would leave one, too, they stay of two."""
-    joined = join(laid_out(described(lambda x: layer(layer(x, 32), outputs)), AVX2), refining(AVX2))
+    joined = join(laid_out(described(lambda x: layer(layer(x, 48), outputs)), AVX2), refining(AVX2))
     execution = divide_and_fuse(joined, costs=AVX2.costs).execution
     first, *panels = [t.sizes[-1] for t in execution.inputs if t is not None and "filter_panels" in t.name]
     assert first == 16 and panels == widths
