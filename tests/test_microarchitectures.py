@@ -117,7 +117,7 @@ def test_units_that_are_half_as_wide_begin_half_as_many() -> None:
 
 def test_an_older_level_has_the_caches_of_the_processor_that_it_runs_on() -> None:
     machine = machine_of("x86_64-unknown-linux-gnu", "avx2")
-    rows = tuning_of(machine, THREADS).fewest_rows
+    rows = tuned("znver3", "avx2").fewest_rows
     assert tuning_of(machine, THREADS) == replace(TUNING, fewest_rows=rows)
     assert tuning_of(machine, THREADS, "znver3") == tuned("znver3", "avx2")
 

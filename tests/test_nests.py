@@ -172,6 +172,8 @@ def test_points_of_blocks(order: Sequence[int]) -> None:
     assert (x == y).all()
     with pytest.raises(AssertionError, match="beyond the last block"):
         _run((Items((Cut(ROW, 4), Cut(COLUMN), Cut(ROW)), (COPY,)),))
+    with pytest.raises(AssertionError, match="beyond the last block"):
+        _run((Items((Cut(ROW, 5), Cut(ROW, 2), Cut(ROW)), (COPY,)),))
 
 
 @pytest.mark.parametrize("order", [(0,), (2, 0, 1), (4, 3, 2, 1, 0)])

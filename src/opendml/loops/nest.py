@@ -140,11 +140,15 @@ class Items:
     def counts(self) -> tuple[int, ...]:
         """How many parts each cut makes."""
         whole: dict[Axis, int] = {}
+        uneven: set[Axis] = set()
         counts = []
         for cut in self.cuts:
-            assert cut.block is not None or cut.axis.size % whole.get(cut.axis, 1) == 0, "points beyond the last block"
-            counts.append(-(-whole.get(cut.axis, cut.axis.size) // (cut.block or 1)))
-            whole[cut.axis] = cut.block or 1
+            assert cut.block is not None or cut.axis not in uneven, "points beyond the last block"
+            size, block = whole.get(cut.axis, cut.axis.size), cut.block or 1
+            if size % block:
+                uneven.add(cut.axis)
+            counts.append(-(-size // block))
+            whole[cut.axis] = block
         return tuple(counts)
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from opendml.description.errors import CodeGenerationError
@@ -479,7 +479,12 @@ def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
 
 def _different(rows: Rows) -> int:
     """How many places the steps along a tap read of all rows that are computed together."""
-    return len({j * rows.step + t * rows.reach for j in range(rows.together) for t in range(rows.tap.size)})
+    return _places([(rows.step, rows.together), (rows.reach, rows.tap.size)])
+
+
+def _places(moves: Iterable[tuple[int, int]]) -> int:
+    """How many places are read along some axes, of each of which the step from a point to the next and the points."""
+    return len(set(map(sum, itertools.product(*([step * n for n in range(count)] for step, count in moves)))))
 
 
 def _with_rows_of_extremes(kernel: ComputeKernel, fold: Fold, target: CpuTarget) -> ComputeKernel:
@@ -589,13 +594,12 @@ def _with_blocks_of_lanes(kernel: ComputeKernel, tuning: Tuning) -> ComputeKerne
     bytes_of_point = sum(rows.together * _bytes(1, store) for store in kernel.stores)
     for fold in all_folds(kernel):
         for e in loads_of(fold):
-            steps = {axis: e.address.coefficient(axis) for axis in (*fold.axes, rows.axis)}
-            is_across = all(step == 0 or abs(step) >= vector.size for step in steps.values())
+            walked = (*((axis, axis.size) for axis in fold.axes), (rows.axis, rows.together))
+            moves = [(e.address.coefficient(axis), count) for axis, count in walked]
+            is_across = all(step == 0 or abs(step) >= vector.size for step, _ in moves)
             if not e.address.is_pure or e.address.coefficient(vector) != 1 or not is_across:
                 return None
-            counts = {**{axis: axis.size for axis in fold.axes}, rows.axis: rows.together}
-            moves = ({step * n for n in range(counts[axis])} for axis, step in steps.items())
-            bytes_of_point += len(set(map(sum, itertools.product(*moves)))) * e.type.bits // 8
+            bytes_of_point += _places(moves) * e.type.bits // 8
     widest = max(_access_bytes(kernel))
     block = max(tuning.window_run_bytes // widest // kernel.lanes, 1) * kernel.lanes
     if bytes_of_point * vector.size <= tuning.near_window_bytes or block >= vector.size:

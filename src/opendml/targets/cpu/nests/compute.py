@@ -16,8 +16,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from opendml.expression.affine import Affine, Element, threshold_form
-from opendml.expression.element_types import BOOL, I64
-from opendml.expression.ir import Axis, Expression, Fold, Index, Select, both, constant, index
+from opendml.expression.element_types import BOOL
+from opendml.expression.ir import Axis, Expression, Fold, Select, both, constant, index
 from opendml.expression.rewriting import conjuncts, substitute, walk
 from opendml.loops.nest import At, Block, Body, Branch, Cut, Fence, Loop, Nest
 from opendml.loops.nest_integers import End, Equal, Greatest, Integer, Least, Start
@@ -111,7 +111,7 @@ class _ComputeNest:
         middle = self._unswitched(interior, 0)
         places = self._places(stores, forms)
         if places is not None:
-            return self._at_places(stores, forms, middle, *places)
+            return self._at_places(stores, middle, *places)
         self._making.unrolled = 1
         border = self._unswitched(stores, 0)
         self._making.unrolled = self._tuning.unrolled_steps
@@ -143,22 +143,19 @@ class _ComputeNest:
         is_small = (first + axis.size - last) * sum(fold.steps for fold in folds) <= self._tuning.border_steps
         return (axis, first, last) if is_small else None
 
-    def _at_places(
-        self, stores: Stores, forms: Mapping[Expression, Affine], middle: Body, axis: Axis, first: int, last: int
-    ) -> Body:
+    def _at_places(self, stores: Stores, middle: Body, axis: Axis, first: int, last: int) -> Body:
         """A body for every place of an axis before ``first`` and from ``last`` on, and the ``middle`` between."""
-        parts = [(place, self._at_place(stores, forms, axis, place)) for place in range(first)]
+        parts = [(place, self._at_place(stores, axis, place)) for place in range(first)]
         if first < last:
             parts.append((last - 1, middle))
-        parts += [(place, self._at_place(stores, forms, axis, place)) for place in range(last, axis.size)]
+        parts += [(place, self._at_place(stores, axis, place)) for place in range(last, axis.size)]
         (_, body), *others = reversed(parts)
         for place, part in others:
             body = (Branch(index(axis) <= place, part, body),)
         return body
 
-    def _at_place(self, stores: Stores, forms: Mapping[Expression, Affine], axis: Axis, place: int) -> Body:
-        there = substitute({Index(axis): constant(place, I64)})
-        return self._unswitched(rewritten(stores, substitute({c: there(c) for c in forms})), 0)
+    def _at_place(self, stores: Stores, axis: Axis, place: int) -> Body:
+        return (At(axis, place, self._unswitched(Piece(stores, axis, place, place + 1).stores, 0)),)
 
     def _fold_conditions(self, stores: Stores) -> dict[Expression, Affine]:
         """Comparisons inside folds that depend on outer axes and not on the vector axis, with their forms."""

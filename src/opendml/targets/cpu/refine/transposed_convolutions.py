@@ -17,7 +17,6 @@ from opendml.expression.ir import (
     Binary,
     Const,
     Expression,
-    Index,
     Part,
     Tensor,
     cast,
@@ -29,7 +28,7 @@ from opendml.expression.ir import (
     temporary,
 )
 from opendml.expression.rewriting import conjuncts, substitute
-from opendml.expression.statements import Compute, Store
+from opendml.expression.statements import Compute, Store, rewritten, stores_of
 from opendml.targets.cpu.refine.convolutions import are_taps, are_worth_guards, filter_in_panels
 from opendml.targets.cpu.refine.copies_of_factors import Read, padded, widened, zero_outside
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
@@ -303,8 +302,8 @@ def _of_all_phases(
     first, *others = (_of_phase(found, ways, each, reads, None) for each in itertools.product(*phases))
     stores = list(first.stores)
     for other in others:
-        rewrite = substitute({Index(a): index(b) for a, b in zip(other.axes, first.axes, strict=True)})
-        stores += (Store(s.tensor, tuple(map(rewrite, s.coordinates)), rewrite(s.value)) for s in other.stores)
+        there = substitute(moved({a: index(b) for a, b in zip(other.axes, first.axes, strict=True)}))
+        stores += stores_of(rewritten(other, there, {}))
     return replace(first, stores=tuple(stores))
 
 
