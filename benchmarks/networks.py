@@ -183,6 +183,20 @@ _ARCHITECTURES: Final = (
     _Architecture("MobileNetV2, int8", (1, 8), partial(_example, "mobilenet_v2"), _picture, statically),
     _Architecture("ResNet-50, int8", (1, 8), partial(_example, "resnet50"), _picture, statically),
     _Architecture(
+        "MobileNetV2, int8 of 7 bits",
+        (1, 8),
+        partial(_example, "mobilenet_v2"),
+        _picture,
+        partial(statically, reduce_range=True),
+    ),
+    _Architecture(
+        "ResNet-50, int8 of 7 bits",
+        (1, 8),
+        partial(_example, "resnet50"),
+        _picture,
+        partial(statically, reduce_range=True),
+    ),
+    _Architecture(
         "transformer encoder, int8",
         (1, 8),
         partial(_example, "transformer_encoder"),
@@ -197,6 +211,13 @@ _ARCHITECTURES: Final = (
         dynamically,
     ),
     _Architecture("BERT-base, dynamic int8", (1,), partial(_ours, "transformers", "Bert"), _text, dynamically),
+    _Architecture(
+        "BERT-base, dynamic int8 of 7 bits",
+        (1,),
+        partial(_ours, "transformers", "Bert"),
+        _text,
+        partial(dynamically, reduce_range=True),
+    ),
 )
 
 

@@ -2,7 +2,8 @@
 
 Statically: QuantizeLinear and DequantizeLinear around every node, weights int8 with a scale for each output channel,
 activations uint8, in ranges that the network's own input gives. Dynamically: products with int8 weights, whose other
-factor is quantised by its range every time.
+factor is quantised by its range every time. With a reduced range weights have 7 bits, and are no larger than 64: so
+onnxruntime's documentation has it for x86 processors without VNNI, where its kernels saturate sums of two products.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Quantization = Callable[[bytes, Mapping[str, Array]], bytes]
 """What is made of a model in float32, and of arrays for it."""
 
 
-def statically(model: bytes, arrays: Mapping[str, Array]) -> bytes:
+def statically(model: bytes, arrays: Mapping[str, Array], *, reduce_range: bool = False) -> bytes:
     """With QuantizeLinear and DequantizeLinear (QDQ)."""
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 
@@ -33,18 +34,19 @@ def statically(model: bytes, arrays: Mapping[str, Array]) -> bytes:
             _Once(arrays),
             quant_format=QuantFormat.QDQ,
             per_channel=True,
+            reduce_range=reduce_range,
             activation_type=QuantType.QUInt8,
             weight_type=QuantType.QInt8,
         )
         return after.read_bytes()
 
 
-def dynamically(model: bytes, arrays: Mapping[str, Array]) -> bytes:
+def dynamically(model: bytes, arrays: Mapping[str, Array], *, reduce_range: bool = False) -> bytes:
     """With DynamicQuantizeLinear and MatMulInteger; the arrays do not matter."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     with _prepared(model) as (before, after):
-        quantize_dynamic(before, after, weight_type=QuantType.QInt8)
+        quantize_dynamic(before, after, weight_type=QuantType.QInt8, reduce_range=reduce_range)
         return after.read_bytes()
 
 

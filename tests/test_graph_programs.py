@@ -108,6 +108,8 @@ def test_what_a_key_depends_on() -> None:
     assert key == graph_key(renamed(graph), target, True)
     others = [
         graph_key(graph, target, False),
+        graph_key(graph, target, True, {0: 64.0}),
+        graph_key(graph, target, True, {0: 32.0}),
         graph_key(network(3.0), target, True),
         graph_key(network(owned=True), target, True),
         graph_key(replace(graph, output_edges=()), target, True),

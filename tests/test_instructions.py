@@ -20,9 +20,9 @@ from execution import guarded_buffer
 import opendml as dml
 from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import BOOL, F32, I32, U8, ElementType
-from opendml.expression.integer_folding import dot
+from opendml.expression.integer_folding import dot, dot4_saturating
 from opendml.expression.interpreter import NUMPY_TYPES
-from opendml.expression.ir import Axis, Binary, Tensor, Variable, binary, constant, unary
+from opendml.expression.ir import WORD_PRODUCTS, Axis, Binary, Tensor, Variable, binary, constant, unary
 from opendml.llvm.builder import Builder
 from opendml.llvm.foreign import compile_foreign
 from opendml.llvm.host import LEVELS, Machine, host_machine, machine_of
@@ -65,6 +65,7 @@ OF: dict[str, list[Instruction]] = {
 SEEN = {
     "dot2": "pmaddwd|vpdpwssd",
     "dot4": "vpdpbusd|usdot|sdot",
+    "dot4_saturating": "vpmaddubsw",
     "estimate": "vrsqrt14ps",
     "sqrt": "vrsqrt14ps",
     "load": r"\{%k\d\} \{z\}|maskmov",
@@ -95,7 +96,7 @@ def _mask(builder: Builder, number: int, lanes: int) -> Value:
 def _write_computation(builder: Builder, instruction: Instruction, registers: int = 1) -> None:
     """``p0[i] = instruction(p1[i], ...)`` for as many elements as its last parameter says."""
     lanes, type = instruction.lanes * registers, instruction.type
-    inputs = 3 if instruction.operation in ("dot2", "dot4") else 1
+    inputs = 3 if instruction.operation in WORD_PRODUCTS else 1
 
     def step(i: str, _: list[Value]) -> list[Value]:
         operands = [_vector(builder, 1 + n, type, lanes, i) for n in range(inputs)]
@@ -231,7 +232,7 @@ def test_code_has_the_instruction(operation: str) -> None:
 EDGES = [0, -1, 1, 0x80808080 - 2**32, 0x7F7F7F7F, 0x80008000 - 2**32, 0x7FFF7FFF, 0x80FF80FF - 2**32, 2**31 - 1]
 
 
-@pytest.mark.parametrize("operation", [name for name in ("dot2", "dot4") if name in OF])
+@pytest.mark.parametrize("operation", [name for name in WORD_PRODUCTS if name in OF])
 def test_products_of_words(operation: str) -> None:
     """Random words and those at whose sums something wraps: the machine's are the body's are the grammar's."""
     generator = np.random.default_rng(0)
@@ -240,7 +241,9 @@ def test_products_of_words(operation: str) -> None:
     words = np.concatenate([pairs, drawn])
     words = np.concatenate([words, np.zeros((-len(words) % 16, 3), np.int32)])
     a, b, c = (np.ascontiguousarray(words[:, n]) for n in range(3))
-    meant = (dot(int(operation[-1]), a.astype(np.int64), b.astype(np.int64)) + c).astype(np.int32)
+    wide = a.astype(np.int64), b.astype(np.int64)
+    saturates = operation == "dot4_saturating"
+    meant = ((dot4_saturating(*wide) if saturates else dot(WORD_PRODUCTS[operation], *wide)) + c).astype(np.int32)
     for instruction in OF[operation]:
         found = np.empty_like(a)
         _native(instruction)(found, a, b, c, count=a.size)

@@ -13,6 +13,7 @@ from execution import Array, assert_identical
 from test_refine_words import target_of
 
 import opendml as dml
+from opendml.expression.element_types import F32
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.constant_bounds import BOUNDED_BYTES, bound_of_constant
 from opendml.graph.joining import join
@@ -127,7 +128,7 @@ def test_sums_are_packed(level: str, pack: str) -> None:
     graph = dml.Graph()
     x = graph.input("uint8", [28, 64])
     product = dml.quantized_linear_matrix_multiply(
-        *(x, np.float32(0.5), None, graph.constant(np.ones([64, 64], np.int8)), np.float32(0.25), None),
+        *(x, np.float32(0.5), None, graph.constant(np.full([64, 64], 65, np.int8)), np.float32(0.25), None),
         *(np.float32(2), np.array([3], np.uint8)),
     )
     target = target_of(level)
@@ -211,10 +212,10 @@ def assert_packed(desc: dml.GraphDesc, is_bounded: bool) -> None:
 )
 def test_bounds_of_constants(numbers: list[float], bound: float) -> None:
     """Powers of two, so that networks that are trained again are the same programs."""
-    assert bound_of_constant(np.array(numbers, np.float32).tobytes()) == bound
+    assert bound_of_constant(np.array(numbers, np.float32).tobytes(), F32) == bound
 
 
 @pytest.mark.parametrize("data", [b"", b"123", bytes(BOUNDED_BYTES + 4), *map(float32, (-0.0, np.inf, np.nan, -2))])
 def test_constants_without_bounds(data: bytes) -> None:
     """Of numbers less than 0, -0 among them, or infinite, and of weights nothing is known."""
-    assert bound_of_constant(data) == np.inf
+    assert bound_of_constant(data, F32) == np.inf

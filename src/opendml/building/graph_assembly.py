@@ -30,6 +30,14 @@ class GraphAssembly(NamedTuple):
     desc: GraphDesc
     interface: GraphInterface
 
+    def bounds(self) -> dict[int, float]:
+        """What ``Device.compile_graph`` is told of the constants that are inputs."""
+        from opendml.description.graph_paths import graph_input_tensors
+        from opendml.graph.constant_bounds import bounds_of_inputs
+
+        owned = {number: constant.data for number, constant in self.interface.kept.items() if constant.owned}
+        return bounds_of_inputs(graph_input_tensors(self.desc), owned)
+
 
 class KeptConstant(NamedTuple):
     """The bytes of a whole tensor for an input of a graph; ``owned``: bound when the graph is initialised."""

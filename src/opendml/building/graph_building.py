@@ -196,7 +196,9 @@ class Graph:
         from opendml.building.graph_program import GraphProgram
 
         assembly = self.assemble(outputs, constant_limit=constant_limit)
-        program = self.device.compile_graph(assembly.desc, progress=progress, execution_flags=execution_flags)
+        program = self.device.compile_graph(
+            assembly.desc, progress=progress, execution_flags=execution_flags, bounds=assembly.bounds()
+        )
         return GraphProgram(program, assembly.interface, form_of(outputs))
 
     def _own(self, tensor: GraphTensor) -> GraphTensor:

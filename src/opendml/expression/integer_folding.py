@@ -20,6 +20,18 @@ def dot(count: int, a: Any, b: Any) -> Any:
     return total
 
 
+def dot4_saturating(a: Any, b: Any) -> Any:
+    """The same of ``dot4_saturating``."""
+    pairs = (dot(4, a >> shift & 0xFFFF, b >> shift & 0xFFFF) for shift in (0, 16))
+    return sum(_saturated(pair) for pair in pairs)
+
+
+def _saturated(value: Any) -> Any:
+    """Of a number, or of each of an array, the nearest one of 16 bits."""
+    low, high = -(1 << 15), (1 << 15) - 1
+    return value + (low - value) * (value < low) + (high - value) * (value > high)
+
+
 _RESULTS: Final[dict[str, Callable[[int, int], int]]] = {
     "add": operator.add,
     "sub": operator.sub,
@@ -35,6 +47,7 @@ _RESULTS: Final[dict[str, Callable[[int, int], int]]] = {
     "shr": operator.rshift,
     "dot2": lambda a, b: int(dot(2, a, b)),
     "dot4": lambda a, b: int(dot(4, a, b)),
+    "dot4_saturating": lambda a, b: int(dot4_saturating(a, b)),
     "eq": operator.eq,
     "ne": operator.ne,
     "lt": operator.lt,

@@ -34,7 +34,8 @@ from opendml.expression.nodes import Node
 from opendml.expression.notation import SIGNS, Words, call, listed, written
 
 ARITHMETIC: Final = ("add", "sub", "mul", "div", "rem", "min", "max", "and", "or", "xor", "shl", "shr")
-WORD_PRODUCTS: Final = ("dot2", "dot4")
+WORD_PRODUCTS: Final = {"dot2": 2, "dot4": 4, "dot4_saturating": 4}
+"""Products of words, and the numbers that a word of each has."""
 COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
 UNARY: Final = ("neg", "abs", "sqrt", "floor", "ceil", "trunc", "round_even", "not")
 
@@ -257,7 +258,8 @@ class Binary(Expression):
     wraps. Shifts count in unsigned numbers; by the width or more they leave 0, or the sign where that is shifted in.
     ``dot2`` and ``dot4`` (``WORD_PRODUCTS``) take I32 as words of 2 signed numbers of 16 bits, and of 4 of 8 bits,
     unsigned on the left and signed on the right, and give the sum of their products; targets lay sums of products out
-    for them.
+    for them. ``dot4_saturating`` is ``dot4`` but that the sums of its two lower and two upper products saturate at 16
+    bits: the same where the signed numbers are no larger than 64.
     """
 
     operation: str

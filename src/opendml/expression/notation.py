@@ -11,6 +11,7 @@ SIGNS: Final = {
     "mul": "*",
     "dot2": "dot2",
     "dot4": "dot4",
+    "dot4_saturating": "dot4_saturating",
     "div": "/",
     "rem": "%",
     "and": "&",

@@ -20,10 +20,9 @@ from opendml.description.graph_paths import (
     used_bytes,
 )
 from opendml.description.tensor import TensorDesc
-from opendml.expression.element_types import F32
 from opendml.expression.ir import Const, Load, Tensor, grid, indices, load
 from opendml.expression.statements import Compute, Definition, Statement, Store, replaced_loads, rewritten
-from opendml.graph.constant_bounds import bound_of_constant
+from opendml.graph.constant_bounds import BOUNDED_TYPES, bound_of_constant
 from opendml.graph.layouts import Reading, coordinate_factors, moved_coordinates
 from opendml.operators.definition import tensor
 
@@ -58,11 +57,13 @@ Refine = Callable[[Definition, Iterable[Tensor], Mapping[Tensor, float]], Defini
 some of these, numbers that no element exceeds, where none is less than 0."""
 
 
-def join(graph: GraphDesc, refine: Refine | None = None) -> JoinedGraph:
-    """The definitions of a valid graph's operators, each refined for a target, over shared tensors."""
+def join(graph: GraphDesc, refine: Refine | None = None, bounds: Mapping[int, float] | None = None) -> JoinedGraph:
+    """The definitions of a valid graph's operators, each refined for a target, over shared tensors. ``bounds``: those
+    of the graph's inputs OWNED_BY_DML of which some are known."""
     descs = graph_input_tensors(graph)
     inputs = [None if d is None else tensor(graph.input_name(i), d, "input") for i, d in enumerate(descs)]
-    joiner = _Joiner(graph, JoinedGraph(inputs, [d is not None and d.is_owned_by_dml for d in descs]), refine)
+    owned = [d is not None and d.is_owned_by_dml for d in descs]
+    joiner = _Joiner(graph, JoinedGraph(inputs, owned), refine, bounds or {})
     for index in topological_order(graph):
         node = graph.nodes[index]
         if isinstance(node, OperatorNode):
@@ -71,9 +72,12 @@ def join(graph: GraphDesc, refine: Refine | None = None) -> JoinedGraph:
 
 
 class _Joiner:
-    def __init__(self, graph: GraphDesc, joined: JoinedGraph, refine: Refine | None) -> None:
+    def __init__(
+        self, graph: GraphDesc, joined: JoinedGraph, refine: Refine | None, bounds: Mapping[int, float]
+    ) -> None:
         self.graph = graph
         self.refine = refine
+        self.bounds = bounds
         self.joined = joined
         self.sources = sources(graph)
         self.furthest = _furthest_readers(graph, self.sources)
@@ -97,7 +101,7 @@ class _Joiner:
                 loads[own] = number
         if self.refine is not None:
             fixed = [own for own, target in targets.items() if self._is_fixed(target)]
-            bounds = {own: self._bound(targets[own]) for own in fixed if own.type is F32}
+            bounds = {own: self._bound(own, targets[own]) for own in fixed if own.type in BOUNDED_TYPES}
             definition = self.refine(_with_loads(definition, loads), fixed, bounds)
         for own in targets:
             if own not in loads:
@@ -149,11 +153,13 @@ class _Joiner:
             return self.joined.owned[source.number]
         return isinstance(self.graph.nodes[source.node], ConstantNode)
 
-    def _bound(self, target: NodeInput) -> float:
-        """What no number of a fixed input exceeds, where none is less than 0; infinite if that is not known."""
+    def _bound(self, own: Tensor, target: NodeInput) -> float:
+        """What no number of a fixed input exceeds, whatever its sign; infinite if that is not known."""
         source = self.sources[target]
-        node = None if isinstance(source, GraphInput) else self.graph.nodes[source.node]
-        return bound_of_constant(node.data) if isinstance(node, ConstantNode) else math.inf
+        if isinstance(source, GraphInput):
+            return self.bounds.get(source.number, math.inf)
+        node = self.graph.nodes[source.node]
+        return bound_of_constant(node.data, own.type) if isinstance(node, ConstantNode) else math.inf
 
     def _source_tensor(self, target: NodeInput) -> Tensor:
         source = self.sources[target]

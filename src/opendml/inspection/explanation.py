@@ -85,7 +85,8 @@ def explanation(
     target = _target_of(what) if device is None else _target_named(device)
     if isinstance(desc, GraphDesc):
         validate_graph_or_raise(desc, DEFAULT_FEATURE_LEVEL)
-        return explain_graph(desc, target, llvm=llvm, assembly=assembly)
+        compiled = getattr(what, "program", what)  # of one that was built by expression
+        return explain_graph(desc, target, llvm=llvm, assembly=assembly, bounds=getattr(compiled, "bounds", None))
     validate_or_raise(desc, DEFAULT_FEATURE_LEVEL)
     return explain_operator(desc, target, llvm=llvm, assembly=assembly)
 
@@ -133,13 +134,20 @@ def explain_operator(desc: Operator, target: Target, *, llvm: bool = False, asse
 
 
 def explain_graph(
-    graph: GraphDesc, target: Target, *, fusion: bool = True, llvm: bool = False, assembly: bool = False
+    graph: GraphDesc,
+    target: Target,
+    *,
+    fusion: bool = True,
+    llvm: bool = False,
+    assembly: bool = False,
+    bounds: Mapping[int, float] | None = None,
 ) -> str:
     """The stages of a valid graph: its nodes in the order in which they run; the expressions that are left when they
     are fused, apart for what is computed once at initialisation and for what runs every time; and the kernels, each
-    with the operators that it computes. ``llvm`` and ``assembly`` add the code of what runs every time.
+    with the operators that it computes. ``llvm`` and ``assembly`` add the code of what runs every time; ``bounds`` are
+    those of ``Device.compile_graph``.
     """
-    joined = join(target.lay_out(graph), target.refine)
+    joined = join(target.lay_out(graph), target.refine, bounds)
     parts = divide_and_fuse(joined, fusion=fusion, costs=target.costs)
     code = target.generate(parts.execution, in_place=False)
     provenance = Provenance(graph, joined, parts.execution, parts.lodgings)

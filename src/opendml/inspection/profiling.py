@@ -306,7 +306,7 @@ def _timed_program(definition: Definition, original: Program) -> _Timed:
 
 def _graph_variant(program: CompiledGraph) -> tuple[CompiledGraph, _Subject]:
     graph, target = program.desc, _target_of(program.execution)
-    joined = join(target.lay_out(graph), target.refine)
+    joined = join(target.lay_out(graph), target.refine, program.bounds)
     parts = divide_and_fuse(joined, fusion=program.fusion, costs=target.costs)
     timed = _timed_program(parts.execution, program.execution)
     provenance = Provenance(graph, joined, parts.execution, parts.lodgings)

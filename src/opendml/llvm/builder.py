@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 from opendml.expression.element_types import BOOL, F16, F32, I32, U32, ElementType
@@ -132,24 +133,30 @@ class Builder(Lanes):
         return self.intrinsic(f"llvm.fma.{suffix(a)}", a, a, b, c)
 
     def dot(self, operation: str, a: Value, b: Value, c: Value) -> Value:
-        """``dot2`` or ``dot4`` of words, plus ``c``."""
+        """A product of words, plus ``c``."""
         a, b, c = self.aligned(a, b, c)
         return self.binary("add", self._dot_of_parts(operation, a, b), c)
 
     def _dot_of_parts(self, operation: str, a: Value, b: Value) -> Value:
         """The products one by one."""
-        count = int(operation[-1])
+        count = WORD_PRODUCTS[operation]
         bits = 32 // count
-        total: Value | None = None
+        products: list[Value] = []
         for i in range(count):
             up, down = (self.spread(Value(str(n), I32), a.lanes) for n in (32 - bits * (i + 1), 32 - bits))
             x, y = (self.binary("shl", v, up) for v in (a, b))
             unsigned = x._replace(type=U32) if count == 4 else x
             left = self._instruction("shr", unsigned, down)._replace(type=I32)
-            product = self.binary("mul", left, self._instruction("shr", y, down))
-            total = product if total is None else self.binary("add", total, product)
-        assert total is not None
-        return total
+            products.append(self.binary("mul", left, self._instruction("shr", y, down)))
+        add = functools.partial(self.binary, "add")
+        if operation == "dot4_saturating":
+            products = [self._saturated(add(*pair)) for pair in zip(products[::2], products[1::2], strict=True)]
+        return functools.reduce(add, products)
+
+    def _saturated(self, a: Value) -> Value:
+        """The nearest number of 16 bits."""
+        low, high = (self.spread(self.constant(constant(bound, I32)), a.lanes) for bound in (-(1 << 15), (1 << 15) - 1))
+        return self.binary("min", self.binary("max", a, low), high)
 
     def bitcast(self, a: Value, type: ElementType) -> Value:
         """The same bits as another type."""

@@ -9,14 +9,25 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from opendml.expression.affine import Dependencies, Interval, address_of
-from opendml.expression.ir import Axis, Binary, Expression, Fold, FusedMultiplyAdd, Load, Tensor, Unary, Variable
+from opendml.expression.ir import (
+    WORD_PRODUCTS,
+    Axis,
+    Binary,
+    Expression,
+    Fold,
+    FusedMultiplyAdd,
+    Load,
+    Tensor,
+    Unary,
+    Variable,
+)
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import Order, Scan, Single, expressions_of, stores_of
 
 ARITHMETIC: Final = frozenset(("add", "sub", "mul", "div", "rem"))
 """Operations of two floating-point numbers that count as one; comparisons and minima do not count."""
 
-WORD_OPERATIONS: Final = {"dot4": 8, "dot2": 4}
+WORD_OPERATIONS: Final = {operation: 2 * count for operation, count in WORD_PRODUCTS.items()}
 """Operations of two words: a product of each pair of their parts, and an addition."""
 
 

@@ -6,6 +6,7 @@ mean, and so what a body is given and returns:
 
     sqrt                 body(x) -> y                              -- Unary("sqrt") of the grammar
     dot2, dot4           body(a, b, c) -> c + a . b                -- a product of words, and the addition behind it
+    dot4_saturating      the same
     tiles of ... rows    body(a, b, c) -> c + a . b                -- dot4 of matrices: {m, k} words by {k, n}
     load, gather         body(memory, places, mask) -> values      -- 0 where the mask leaves a lane out
     store, stream        body(memory, places, mask, values)        -- ``stream``: past the caches
@@ -30,6 +31,7 @@ Operation = Literal[
     "sqrt",
     "dot2",
     "dot4",
+    "dot4_saturating",
     "tiles of unsigned rows",
     "tiles of signed rows",
     "load",

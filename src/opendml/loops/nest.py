@@ -296,7 +296,7 @@ class Keeping:
 @dataclass(frozen=True, slots=True, eq=False)
 class Accumulate:
     """``register = register + product`` at the points that stand here, rounded once: a product of two factors, or
-    ``dot2`` or ``dot4`` of words."""
+    one of words."""
 
     register: Variable
     product: Binary

@@ -91,6 +91,11 @@ class CompiledGraph:
         return self._outline.describe()
 
     @property
+    def bounds(self) -> Mapping[int, float]:
+        """What no number of some inputs OWNED_BY_DML exceeds, by the numbers of these: it was compiled for that."""
+        return self._plan.bounds
+
+    @property
     def kept_constants(self) -> dict[int, bytes | memoryview]:
         """The contents of those constants that are kept, by the numbers of their nodes."""
         numbers = [tensor.number for tensor in self._plan.kept if tensor.origin == "constant"]
@@ -113,14 +118,14 @@ class CompiledGraph:
             kept = _Kept(self._identity(), tuple(bound.array for bound in self._kept))
         target = self.execution.target
         device = None if target is None else (target.name, target.tuning)
-        return _rebuilt, (self.desc, device, self.thread_count, self.fusion, kept, self.execution_flags)
+        return _rebuilt, (self.desc, device, self.thread_count, self.fusion, kept, self.execution_flags, self.bounds)
 
     def _identity(self) -> tuple[Any, ...]:
         """What must be the same for memory that another program has kept: the graph, the target, whatever its knobs
         follow from, and the tensors."""
         target = self.execution.target
         facts = None if target is None else repr((target.name, target.machine, target.tuning))
-        return graph_key(self.desc, None, self.fusion), facts, self._plan.kept, self._plan.persistent
+        return graph_key(self.desc, None, self.fusion, self.bounds), facts, self._plan.kept, self._plan.persistent
 
     def restore(self, kept: _Kept) -> None:
         """Take what a program for the same graph kept when it was pickled. BindingError where that is no use here."""
@@ -195,6 +200,9 @@ class CompiledGraph:
             binding, array = self.inputs[tensor.number], arrays[tensor.number]
             is_copied = is_kept and not can_stay(array)
             memory = (copied if is_copied else flat_memory)(binding, array, self.execution.target)
+            if tensor.number in self.bounds:
+                numbers = memory.view(DATA_TYPE_OF[tensor.type].dtype)
+                _check_bound(binding.name, numbers, self.bounds[tensor.number])
             if isinstance(array, np.ndarray) and not np.may_share_memory(memory, array):
                 let_go(array)
             return memory
@@ -249,18 +257,21 @@ def compile_graph(
     fusion: bool = True,
     progress: Progress | None = None,
     memory_limit: int | None = None,
+    bounds: Mapping[int, float] | None = None,
 ) -> CompiledGraph:
-    """Native code for a valid graph. Without ``fusion`` every node's statements stay as they are.
+    """Native code for a valid graph. Without ``fusion`` every node's statements stay as they are. ``bounds``: powers of
+    two that no number of inputs OWNED_BY_DML exceeds, whatever its sign, by the numbers of the inputs.
 
     A graph that differs in nothing but names from one that was compiled before comes from the disk cache. ``progress``
     is told which part of the work is done. Raises OutOfMemoryError if the graph needs more than ``memory_limit`` bytes.
     """
-    key = graph_key(graph, target, fusion)
+    known = dict(sorted((bounds or {}).items()))
+    key = graph_key(graph, target, fusion, known)
     plan = stored_plan(key)
     objects = None if plan is None else stored_objects(plan.execution, plan.initialisation)
     from_cache = objects is not None
     if plan is None or objects is None:
-        plan, objects, from_cache = _compiled(graph, target, fusion, progress)
+        plan, objects, from_cache = _compiled(graph, target, fusion, progress, known)
         store_plan(key, plan)
     parts = _Parts(plan, objects, from_cache)
     program = _loaded(outline_of(graph), parts, target=target, thread_count=thread_count, fusion=fusion)
@@ -311,9 +322,11 @@ def _loaded(outline: GraphOutline, parts: _Parts, *, target: Target, thread_coun
     return CompiledGraph(outline, plan, execution, initialisation, fusion)
 
 
-def interpret_graph(graph: GraphDesc, memory_limit: int | None = None) -> CompiledGraph:
-    """A program that interprets the operators of a valid graph one after another. ``memory_limit`` as for
-    ``compile_graph``."""
+def interpret_graph(
+    graph: GraphDesc, memory_limit: int | None = None, bounds: Mapping[int, float] | None = None
+) -> CompiledGraph:
+    """A program that interprets the operators of a valid graph one after another. ``memory_limit`` and ``bounds`` as
+    for ``compile_graph``."""
     from opendml.graph.compilation import divide_and_fuse
     from opendml.graph.joining import join
     from opendml.programs.interpreted import InterpretedExecutable
@@ -321,7 +334,7 @@ def interpret_graph(graph: GraphDesc, memory_limit: int | None = None) -> Compil
     joined = join(graph)
     parts = divide_and_fuse(joined, fusion=False)
     nothing = StoredProgram(NOTHING_NEEDED, ())
-    plan = plan_of(joined, parts, nothing, None if parts.initialisation is None else nothing)
+    plan = plan_of(joined, parts, nothing, None if parts.initialisation is None else nothing, bounds or {})
 
     def program(definition: Definition, inputs: Sequence[Binding], outputs: Sequence[Binding]) -> Program:
         return Program(InterpretedExecutable(definition), inputs=inputs, outputs=outputs, in_place=False)
@@ -356,17 +369,26 @@ def _rebuilt(
     fusion: bool,
     kept: _Kept | None,
     flags: ExecutionFlags,
+    bounds: Mapping[int, float],
 ) -> CompiledGraph:
     """What an unpickled program is: compiled again, for this machine. ``device``: its target's name and tuning, None
     for one that was interpreted."""
     if device is None:
-        program = interpret_graph(graph)
+        program = interpret_graph(graph, bounds=bounds)
     else:
-        program = compile_graph(graph, target=find_target(*device), thread_count=thread_count, fusion=fusion)
+        target = find_target(*device)
+        program = compile_graph(graph, target=target, thread_count=thread_count, fusion=fusion, bounds=bounds)
     program.execution_flags = flags
     if kept is not None:
         program.restore(kept)
     return program
+
+
+def _check_bound(name: str, numbers: Array, bound: float) -> None:
+    """Raise BindingError where a number is larger than all were said to be when the graph was compiled."""
+    most = max(int(numbers.max()), int(numbers.min()), key=abs)
+    if abs(most) > bound:
+        raise BindingError(f"{name}: has the number {most}; the graph was compiled for none beyond {bound:g}")
 
 
 def _check_memory(plan: GraphPlan, execution: Program, initialisation: Program | None, limit: int) -> None:
@@ -378,19 +400,19 @@ def _check_memory(plan: GraphPlan, execution: Program, initialisation: Program |
 
 
 def _compiled(
-    graph: GraphDesc, target: Target, fusion: bool, progress: Progress | None
+    graph: GraphDesc, target: Target, fusion: bool, progress: Progress | None, bounds: Mapping[int, float]
 ) -> tuple[GraphPlan, dict[bytes, bytes], bool]:
     """A plan, its object files by their keys, and whether all of these came from the cache."""
     from opendml.graph.compilation import divide_and_fuse
     from opendml.graph.joining import join
 
-    joined = join(target.lay_out(graph), target.refine)
+    joined = join(target.lay_out(graph), target.refine, bounds)
     parts = divide_and_fuse(joined, fusion=fusion, costs=target.costs)
     definitions = [d for d in (parts.execution, parts.initialisation) if d is not None]
     built = target.build(definitions, progress)
     keys = {module: target.object_key(module) for module in built.objects}
     stored = [StoredProgram(code.requirements, tuple(keys[module] for module in code.modules)) for code in built.codes]
-    plan = plan_of(joined, parts, stored[0], stored[1] if len(stored) > 1 else None)
+    plan = plan_of(joined, parts, stored[0], stored[1] if len(stored) > 1 else None, bounds)
     return plan, {keys[module]: data for module, data in built.objects.items()}, built.from_cache
 
 

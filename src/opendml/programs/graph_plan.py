@@ -7,7 +7,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -72,7 +72,8 @@ class GraphPlan:
     """How a graph is initialised and run.
 
     Of the ``kept`` tensors, ``persistent`` are those that the program reads behind the graph's own inputs, ``sources``
-    those that the initialisation reads, and ``computed`` those that it writes, by their positions.
+    those that the initialisation reads, and ``computed`` those that it writes, by their positions. ``bounds``: what no
+    number of some inputs may exceed, whatever its sign.
     """
 
     kept: tuple[KeptTensor, ...]
@@ -81,16 +82,18 @@ class GraphPlan:
     computed: tuple[int, ...]
     execution: StoredProgram
     initialisation: StoredProgram | None
+    bounds: Mapping[int, float]
 
     def to_bytes(self) -> bytes:
         """The plan as JSON."""
         programs = [p and p.to_fields() for p in (self.execution, self.initialisation)]
-        return json.dumps([self.kept, self.persistent, self.sources, self.computed, *programs]).encode()
+        bounds = list(self.bounds.items())
+        return json.dumps([self.kept, self.persistent, self.sources, self.computed, *programs, bounds]).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> GraphPlan:
         """The plan that ``to_bytes`` was asked for."""
-        kept, persistent, sources, computed, execution, initialisation = json.loads(data)
+        kept, persistent, sources, computed, execution, initialisation, bounds = json.loads(data)
         return cls(
             tuple(KeptTensor(*tensor) for tensor in kept),
             tuple(persistent),
@@ -98,11 +101,16 @@ class GraphPlan:
             tuple(computed),
             StoredProgram.from_fields(execution),
             None if initialisation is None else StoredProgram.from_fields(initialisation),
+            dict(bounds),
         )
 
 
 def plan_of(
-    joined: JoinedGraph, parts: GraphDefinitions, execution: StoredProgram, initialisation: StoredProgram | None
+    joined: JoinedGraph,
+    parts: GraphDefinitions,
+    execution: StoredProgram,
+    initialisation: StoredProgram | None,
+    bounds: Mapping[int, float],
 ) -> GraphPlan:
     """The plan of a graph whose two parts are compiled."""
     computed = [] if parts.initialisation is None else [t for t in parts.initialisation.outputs if t is not None]
@@ -123,7 +131,7 @@ def plan_of(
     persistent, sources, written = (
         tuple(map(tensors.index, some)) for some in (parts.persistent, parts.sources, computed)
     )
-    return GraphPlan(tuple(map(kept, tensors)), persistent, sources, written, execution, initialisation)
+    return GraphPlan(tuple(map(kept, tensors)), persistent, sources, written, execution, initialisation, bounds)
 
 
 # ---- the cache
@@ -177,13 +185,15 @@ def operator_key(desc: Operator, target: Target) -> bytes | None:
     return None if facts is None else hashlib.sha256(f"operator\n{facts}\n{desc!r}".encode()).digest()
 
 
-def graph_key(graph: GraphDesc, target: Target | None, fusion: bool) -> bytes | None:
+def graph_key(
+    graph: GraphDesc, target: Target | None, fusion: bool, bounds: Mapping[int, float] | None = None
+) -> bytes | None:
     """The 32 bytes that name a plan: a hash over all that it depends on, but for the names in a valid graph. None where
     that is not known, because it includes the package's own code."""
     facts = code_facts(target)
     if facts is None:
         return None
-    description = "\n".join((facts, repr(fusion), *_description(graph)))
+    description = "\n".join((facts, repr((fusion, dict(bounds or {}))), *_description(graph)))
     return hashlib.sha256(description.encode()).digest()
 
 
@@ -198,15 +208,16 @@ def code_facts(target: Target | None) -> str | None:
 def _description(graph: GraphDesc) -> Iterator[str]:
     """Lines that are the same for two valid graphs only if their code is."""
     from opendml.description.graph_desc import OperatorNode
-    from opendml.graph.constant_bounds import bound_of_constant
+    from opendml.graph.constant_bounds import bounds_of_constants
     from opendml.graph.joining import SEEN_BYTES
 
+    bounds = bounds_of_constants(graph)
     yield repr((graph.input_count, graph.output_count))
-    for node in graph.nodes:
+    for number, node in enumerate(graph.nodes):
         if isinstance(node, OperatorNode):
             yield repr(node.operator)
         else:
-            yield repr((len(node.data), node.data[:SEEN_BYTES], bound_of_constant(node.data)))
+            yield repr((len(node.data), node.data[:SEEN_BYTES], bounds.get(number)))
     for edges in (graph.input_edges, graph.output_edges, graph.intermediate_edges):
         yield repr([tuple(getattr(e, f) for f in e.__dataclass_fields__ if f != "name") for e in edges])
 

@@ -115,7 +115,7 @@ class Target(Protocol):
     ) -> Definition:
         """The definition as it is computed here: expressions in, expressions out. It moves bits and changes no
         arithmetic. Inputs that are ``fixed`` are known before it ever runs; no element of those with ``bounds`` is
-        larger than these, or less than 0."""
+        larger than these, whatever its sign; of float32 none is less than 0."""
 
     def generate(self, definition: Definition, *, in_place: bool) -> Code:
         """The code of a definition; with ``in_place``, an input may be the same memory as an output.

@@ -306,8 +306,12 @@ class OnnxModel:
         program, part = None, None
         if tensors:
             assembly = _assembly(graph, tensors)
-            flags = request.execution_flags
-            compiled = graph.device.compile_graph(assembly.desc, progress=request.progress, execution_flags=flags)
+            compiled = graph.device.compile_graph(
+                assembly.desc,
+                progress=request.progress,
+                execution_flags=request.execution_flags,
+                bounds=assembly.bounds(),
+            )
             program, part = _graph_program(compiled, assembly.interface), (compiled, assembly.interface)
         if key is not None:
             write_model(key, self._source, outcome, outputs, bound, part)

@@ -14,7 +14,7 @@ import numpy as np
 
 from opendml.description.tensor import TensorDesc
 from opendml.expression.element_types import F32, I32, ElementType
-from opendml.expression.ir import constant
+from opendml.expression.ir import WORD_PRODUCTS, constant
 from opendml.llvm.builder import Builder
 from opendml.llvm.compiled_objects import get_or_compile
 from opendml.llvm.host import host_machine
@@ -100,13 +100,13 @@ def fma_peak(thread_count: int, seconds: float = 0.5) -> float:
 
 def byte_peak(thread_count: int, seconds: float = 0.5) -> float:
     """Integer operations a second, two for each product of bytes and its addition, of all threads in a loop of nothing
-    but the widest products of words that kernels use here; those of words of 16 bits where the processor has no
-    others."""
+    but the widest products of words that kernels use here: of four bytes, be it small ones only, if there are any."""
     instructions = machine_instructions(host_machine())
     if instructions.find(UNSIGNED_ROWS.operation, I32):
         rounds = _rounds_a_second(loop_of_tiles(), thread_count, seconds)
         return 2 * 4 * ROWS * WORDS * WORDS * SUMS_IN_TILES * rounds
-    product = instructions.find("dot4", I32) or instructions.find("dot2", I32)
+    found = (instructions.find(operation, I32) for operation in ("dot4", "dot4_saturating", "dot2"))
+    product = next((instruction for instruction in found if instruction is not None), None)
     lanes, parts = (host_machine().lanes(32), 1) if product is None else _size(product)
 
     def step(builder: Builder, a: Value) -> Value:
@@ -121,7 +121,7 @@ def byte_peak(thread_count: int, seconds: float = 0.5) -> float:
 
 def _size(product: Instruction) -> tuple[int, int]:
     """Words of an instruction, and bytes or numbers of 16 bits of a word."""
-    return product.lanes, int(product.operation[-1])
+    return product.lanes, WORD_PRODUCTS[product.operation]
 
 
 _Step = Callable[[Builder, Value], Value]

@@ -235,7 +235,7 @@ class Evaluator:
         return _COMPUTE[type(e)](self, e, point)
 
     def dot(self, operation: str, a: Value, b: Value, c: Value) -> Value:
-        """``dot2`` or ``dot4`` of words, plus ``c``: by an instruction of whole registers, if there is one."""
+        """A product of words, plus ``c``: by an instruction of whole registers, if there is one."""
         a, b, c = self.builder.aligned(a, b, c)
         instruction = self.instructions.fitting(operation, a.type, a.lanes)
         if instruction is None:

@@ -89,7 +89,9 @@ class _Choices:
         self.problem, self.tuning = problem, problem.tuning
         self.has_few_registers = problem.target.has_few_registers
         product = problem.fold.elements[0]
-        self._has_products_apart = isinstance(product, Binary) and product.operation == "dot2"
+        operation = product.operation if isinstance(product, Binary) else ""
+        self._has_sums_of_pairs = operation == "dot4_saturating"
+        self._has_products_apart = operation == "dot2" or self._has_sums_of_pairs
         self._known_loading: dict[Any, _Loading] = {}
 
     def tiles(self) -> Iterator[Tile]:
@@ -156,9 +158,10 @@ class _Choices:
         return rows if is_along_lines and is_better else ()
 
     def _most_sums(self, vectors: int) -> int:
-        """Points of a tile of which the sums stay in registers, beside what a step loads, and a product that another
-        instruction adds up: the last one of a scalar takes the register of that."""
-        others = vectors + 1 + (self._has_products_apart and vectors > 1)
+        """Points of a tile of which the sums stay in registers, beside what a step loads, a product that another
+        instruction adds up, the last one of a scalar in the register of that, and the ones that sums of pairs are
+        multiplied by."""
+        others = vectors + 1 + (self._has_products_apart and vectors > 1) + self._has_sums_of_pairs
         return (self.problem.machine.vector_registers - others) // vectors
 
     def _interrupted(self, side: int, vector: Axis, tile: Axis, width: int) -> Iterator[Tile]:
@@ -358,6 +361,8 @@ class _Choices:
         loading = loads * self.problem.machine.vector_bytes / tuning.near_cache_bytes
         lines = where.lines * self.problem.machine.cache_line / tuning.near_cache_bytes
         step = max(step, loading + lines) + tuning.loading_share * loading + tuning.step_overhead
+        if self._has_sums_of_pairs and tile.vectors == 1 and tile.vector.size > tile.lanes:
+            step *= tuning.lone_vector_penalty
         step += tuning.far_scalar * (tile.points if where.is_delayed else 0)
         step *= where.walking
         rows = tile.steps[tile.tile]
@@ -386,7 +391,8 @@ class _Choices:
     def _summing(self, sums: int) -> float:
         """Cycles of a multiply-add of each of some sums. Where there are few registers there are hardly more than begin
         while one is done: one that is late makes others late."""
-        throughput, latency = sums / self.tuning.issued, self.tuning.latency
+        products = 2 if self._has_sums_of_pairs else 1
+        throughput, latency = products * sums / self.tuning.issued, self.tuning.latency
         if not self.has_few_registers:
             return max(throughput, latency)
         return math.sqrt(math.hypot(throughput**2, latency**2))

@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 from opendml.expression.affine import Dependencies, address_of, affine
 from opendml.expression.element_types import I8, I16, I32, U8, U16, U32
 from opendml.expression.ir import (
+    WORD_PRODUCTS,
     Axis,
     Binary,
     Cast,
@@ -57,7 +58,6 @@ from opendml.expression.statements import (
 )
 from opendml.graph.fusion import readers_in_writers
 from opendml.loops.rewriting import lowered_stores
-from opendml.targets.cpu.instructions.machine import machine_instructions
 from opendml.targets.cpu.refine.margins_in_place import margins_in_place
 from opendml.targets.cpu.refine.refinement import CHANNEL, pitch_of_run, with_runs
 from opendml.targets.cpu.target import CpuTarget
@@ -67,8 +67,7 @@ from opendml.targets.cpu.words_in_memory import BYTES, halves_of_word, parts_of_
 def channel_runs(definition: Definition, target: CpuTarget) -> tuple[Definition, dict[Single, Single]]:
     """The definition with such tensors where all that writes and reads them is as fast or faster with them; and for
     each statement that is another one now that which it was."""
-    found = machine_instructions(target.machine)
-    form = next((form for form in _FORMS if found.find(form.operation, I32)), None)
+    form = _form(definition)
     if form is None:
         return definition, {}
     apart = _bytes_apart(definition, form)
@@ -105,8 +104,25 @@ class _Form(NamedTuple):
         return cast(value, I32)
 
 
-_FORMS: Final = (_Form("dot4", 4, parts_of_word), _Form("dot2", 2, halves_of_word))
-"""The first one that a processor has an instruction for."""
+_FORMS: Final = (
+    _Form("dot4", BYTES, parts_of_word),
+    _Form("dot4_saturating", BYTES, parts_of_word),
+    _Form("dot2", 2, halves_of_word),
+)
+"""The first one that sums have."""
+
+
+def _form(definition: Definition) -> _Form | None:
+    if not any(tensor.type is I32 for tensor in definition.temporaries):
+        return None  # no words
+    products = (fold.elements[0] for statement in definition.statements for fold in _sums(statement))
+    found = {product.operation for product in products if isinstance(product, Binary)}
+    return next((form for form in _FORMS if form.operation in found), None)
+
+
+def _sums(statement: Statement) -> set[Fold]:
+    """Sums of products in a statement."""
+    return {e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Fold) and e.contract}
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,16 +351,14 @@ class _Runs:
         """Whether words are the factor of a sum's products wherever a statement reads them."""
         if not isinstance(statement, Compute):
             return False
-        folds = {e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Fold) and e.contract}
-        factors = {f for fold in folds for product in fold.elements for f in product.children}
+        factors = {f for fold in _sums(statement) for product in fold.elements for f in product.children}
         loads = {e for x in expressions_of(statement) for e in _loads(x, [words])}
         return loads <= factors
 
 
 def _byte_by_byte_in(statement: Statement) -> dict[Expression, Expression]:
     """The sums of a statement that are better done byte by byte, and what they become."""
-    folds = {e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Fold) and e.contract}
-    return {Part(fold, 0): Part(made, 0) for fold in folds if (made := _byte_by_byte(fold)) is not None}
+    return {Part(fold, 0): Part(made, 0) for fold in _sums(statement) if (made := _byte_by_byte(fold)) is not None}
 
 
 def _byte_by_byte(fold: Fold) -> Fold | None:
@@ -352,7 +366,7 @@ def _byte_by_byte(fold: Fold) -> Fold | None:
     alone in its word it meets that byte of the other factor which is lowest. Neighbours are the first axis: sums of
     points that are next to each other share what they load. Integers are exact, so the order of steps is free."""
     (product, *_) = fold.elements
-    if not isinstance(product, Binary) or product.operation != "dot4":
+    if not isinstance(product, Binary) or WORD_PRODUCTS.get(product.operation) != BYTES:
         return None
     for word, other in ((product.left, product.right), (product.right, product.left)):
         bytes = _loads_among(parts_of_word(word))
@@ -364,7 +378,7 @@ def _byte_by_byte(fold: Fold) -> Fold | None:
         byte = cast(cast(cast(load(first.tensor, moved), U8), U32), I32)
         weight = binary("shr", other, cast(index(near) * 8, I32))
         pair = (byte, weight) if word is product.left else (weight, byte)
-        product = binary("dot4", *pair)
+        product = binary(product.operation, *pair)
         return Fold((near, *fold.axes), fold.initial, (product,), fold.combine, contract=True)
     return None
 

@@ -85,7 +85,7 @@ def refine(
     bounds: Mapping[Tensor, float] | None = None,
 ) -> Definition:
     """The definition for this target. Of its inputs those that are ``fixed`` are known before it ever runs; no element
-    of those with ``bounds`` is larger than these, or less than 0."""
+    of those with ``bounds`` is larger than these, whatever its sign; of float32 none is less than 0."""
     surroundings = Surroundings(target, frozenset(fixed), bounds or {})
     for rule in TOGETHER:
         definition = rule(definition, surroundings)

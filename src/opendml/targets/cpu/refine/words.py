@@ -1,7 +1,8 @@
 """Sums of products of 8-bit integers laid out for the instructions that multiply and add several of them at once.
 
 A sum of ``(x - zx) * (y - zy)`` over an axis of the fold becomes one over words of 32 bits: ``dot4`` of four bytes
-each, or, where there is no such instruction, ``dot2`` of two numbers of 16 bits. The zero points are taken out of the
+each, or, where there is no such instruction, ``dot2`` of two numbers of 16 bits; where the signed bytes are so small
+that sums of two products fit in 16 bits, ``dot4_saturating``. The zero points are taken out of the
 sum, ``sum(x * y) - zy * sum(x) - zx * sum(y) + n * zx * zy``. Both factors are copied, packed along the axis and padded
 with zeros, but for rows whose bytes are words as they lie in memory. Where a sum has no channels to pack, as depthwise
 convolutions have none, words have the neighbours that a row of a window reads, and all windows that share the row share
@@ -20,6 +21,7 @@ from opendml.expression.affine import Affine, Dependencies, affine
 from opendml.expression.element_types import I8, I16, I32, U8, U16, U32
 from opendml.expression.folds import simple_combine
 from opendml.expression.ir import (
+    WORD_PRODUCTS,
     Axis,
     Expression,
     Fold,
@@ -38,36 +40,58 @@ from opendml.expression.ir import (
 )
 from opendml.expression.rewriting import substitute
 from opendml.expression.statements import Compute, Store
+from opendml.graph.constant_bounds import BOUNDS_OF_BYTES
 from opendml.targets.cpu.instructions.machine import machine_instructions
 from opendml.targets.cpu.panels import Columns
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings, pitch_of_run, with_runs
 from opendml.targets.cpu.refine.sums import Factor, Sum, moved, sum_of
 from opendml.targets.cpu.tuning import Tuning
+from opendml.targets.cpu.words_in_memory import BYTES
 
 
 def words(found: Sum, surroundings: Surroundings) -> Refinement | None:
     """A sum laid out in words, if it can be and is worth it on this target. What is fixed is packed once."""
     target, fold = surroundings.target, found.fold
-    instructions = machine_instructions(target.machine)
-    operation = next((name for name in ("dot4", "dot2") if instructions.find(name, I32)), "")
     is_plain = fold.partials == 1 and fold.where is None and fold.type is I32
-    if not operation or not is_plain or not all(map(_is_of_bytes, (found.left, found.right))):
+    if not is_plain or not all(map(_is_of_bytes, (found.left, found.right))):
+        return None
+    operation = _operation(found, surroundings)
+    if not operation:
         return None
     products = math.prod(axis.size for axis in (*found.compute.axes, *fold.axes))
     tensors = (found.left.load.tensor, found.right.load.tensor)
     largest = max((math.prod(tensor.sizes) for tensor in tensors if tensor not in surroundings.fixed), default=0)
-    per_word, long = int(operation[-1]), [a for a in fold.axes if a.size >= target.tuning.packed_steps]
+    per_word, long = WORD_PRODUCTS[operation], [a for a in fold.axes if a.size >= target.tuning.packed_steps]
     if products >= largest * target.tuning.packed_uses:
         for axis in long:
             if all(_words(f.load, axis, per_word) for f in (found.left, found.right)):
                 return _in_words(found, axis, operation, surroundings)
-    for axis in reversed(long if operation == "dot4" else ()):
+    for axis in reversed(long if per_word == BYTES else ()):
         rows = _rows_of_windows(found.left.load, axis, per_word)
         if rows is not None and _words(found.right.load, axis, per_word):
             made = math.prod(found.left.load.tensor.sizes) // found.left.load.tensor.sizes[rows.dimension]
             is_shared = products >= made * rows.groups * rows.count * target.tuning.word_uses
             return _in_words(found, axis, operation, surroundings) if is_shared else None
     return None
+
+
+def _operation(found: Sum, surroundings: Surroundings) -> str:
+    """The best product of words that the processor has for a sum; nothing if it has none."""
+    instructions = machine_instructions(surroundings.target.machine)
+    able = ["dot4", *(["dot4_saturating"] if _is_small(found, surroundings) else []), "dot2"]
+    return next((name for name in able if instructions.find(name, I32)), "")
+
+
+def _is_small(found: Sum, surroundings: Surroundings) -> bool:
+    """Whether no two products of an unsigned byte and a signed one add up to what 16 bits do not hold: with bounds of
+    256 and 64 or of 128 and 128 they would at 2^15, but no unsigned byte is 256, and of signed ones only -128 is so
+    large, whose sum of -2^15 fits."""
+    left, right = (f.load for f in (found.left, found.right))
+    if left.type is right.type:  # The left one is moved.
+        most = BOUNDS_OF_BYTES[I8 if left.type is U8 else U8]
+    else:
+        most = surroundings.bounds.get(left.tensor, BOUNDS_OF_BYTES[left.type])
+    return 2 * most * surroundings.bounds.get(right.tensor, BOUNDS_OF_BYTES[right.type]) <= 1 << 15
 
 
 def _in_words(found: Sum, axis: Axis, operation: str, surroundings: Surroundings) -> Refinement:
@@ -196,7 +220,7 @@ class _Packing:
 
     def __init__(self, found: Sum, axis: Axis, operation: str, surroundings: Surroundings) -> None:
         self.axis, self.operation = axis, operation
-        self.per_word = int(operation[-1])
+        self.per_word = WORD_PRODUCTS[operation]
         self.word = Axis("w", -(-axis.size // self.per_word))
         self.target, self.fixed = surroundings.target, surroundings.fixed
         self.has_filter_panels = found.has_window_axes and self._are_worth_panels(found)
@@ -244,14 +268,14 @@ class _Statement:
         """Of the bytes of ``dot4`` one factor's are unsigned and the other one's signed: of two alike the first is
         moved by 128."""
         left, right = self.packed.left, self.packed.right
-        is_alike = self.operation == "dot4" and left.load.type is right.load.type
+        is_alike = self.per_word == BYTES and left.load.type is right.load.type
         moved = 0 if not is_alike else 128 if left.load.type is I8 else -128
         is_unsigned = (left.load.type is U8) != (moved != 0)
         in_place = None if moved or right.zero_point is not None else self._in_place(left)
         a = self._packed(left, 128 if moved else 0) if in_place is None else in_place
         b = self._packed(right, 0)
         total = self._sum(a, b) if is_unsigned else self._sum(b, a)
-        ones = constant(0x01010101 if self.operation == "dot4" else 0x00010001, I32)
+        ones = constant(0x01010101 if self.per_word == BYTES else 0x00010001, I32)
         a_zero, b_zero = left.zero_point, right.zero_point
         if moved:
             a_zero = constant(moved, I32) if a_zero is None else a_zero + moved
@@ -359,7 +383,7 @@ class _Statement:
         source, words = factor.load.tensor, self.packing.words(factor)
         strides = list(source.strides)
         is_run = strides.pop(words.dimension) == 1 and not any(stride % 4 for stride in strides)
-        is_plain = self.operation == "dot4" and self.panels is not None and not self.packing.in_tiles
+        is_plain = self.per_word == BYTES and self.panels is not None and not self.packing.in_tiles
         is_run &= not words.overlaps
         if not is_plain or not is_run or self.axis.size % self.per_word:
             return None
