@@ -70,8 +70,8 @@ _NETWORKS_EXPLANATION: Final = (
     " bits, in float32 again). PyTorch has its channels first or last,"
     " whichever is faster; `torch.compile` has the parameters as constants (freezing). Quantised networks (int8) round"
     " in other places in every library, so they are compared by how far their results are from those in float32, root"
-    f" of the mean square: at most {QUANTIZED_SPREAD - 1:.0%} farther or nearer than opendml's. Weights of 7 bits are no"
-    " larger than 64: so onnxruntime's documentation quantises for x86 processors without VNNI, where the other"
+    f" of the mean square: at most {QUANTIZED_SPREAD - 1:.0%} farther or nearer than opendml's. Weights of 7 bits are"
+    " no larger than 64: so onnxruntime's documentation quantises for x86 processors without VNNI, where the other"
     " libraries saturate sums of two products, and opendml none. `of limits` is the part"
     " of the time of opendml's kernels that the machine needs at least."
 )
