@@ -71,6 +71,8 @@ def test_a_last_cache_that_is_near_keeps_what_is_written() -> None:
 def test_blocks_of_few_registers_have_whole_tiles() -> None:
     assert tuned("znver3", "avx2").fewest_rows % 6 == tuned("znver3", "avx2").fewest_rows % 4 == 0
     assert tuned("znver4").fewest_rows == TUNING.fewest_rows
+    assert tuned("znver3", "avx2").last_panel == tuned("haswell", "avx2").last_panel == 2 * 8
+    assert tuned("znver4").last_panel == TUNING.last_panel
 
 
 def test_steps_whose_weights_do_not_stay_near_are_told_by_the_second_cache_of_all_threads() -> None:
@@ -117,8 +119,8 @@ def test_units_that_are_half_as_wide_begin_half_as_many() -> None:
 
 def test_an_older_level_has_the_caches_of_the_processor_that_it_runs_on() -> None:
     machine = machine_of("x86_64-unknown-linux-gnu", "avx2")
-    rows = tuned("znver3", "avx2").fewest_rows
-    assert tuning_of(machine, THREADS) == replace(TUNING, fewest_rows=rows)
+    few = tuned("haswell", "avx2")
+    assert tuning_of(machine, THREADS) == replace(TUNING, fewest_rows=few.fewest_rows, last_panel=few.last_panel)
     assert tuning_of(machine, THREADS, "znver3") == tuned("znver3", "avx2")
 
 
@@ -185,4 +187,5 @@ def test_what_the_system_cannot_mean_is_nothing(tmp_path: Path, texts: tuple[str
 
 def test_rows_that_a_processor_sees_by_itself_are_not_asked_for() -> None:
     assert tuned("znver3", "avx2").longest_next_row == 0 < tuned("haswell", "avx2").longest_next_row
+    assert tuned("znver3", "avx2").asked_strip_rows < tuned("haswell", "avx2").asked_strip_rows
     assert tuned("znver4").longest_next_row == TUNING.longest_next_row

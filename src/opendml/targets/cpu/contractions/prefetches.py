@@ -34,6 +34,9 @@ def vectors_ahead(problem: Problem, tile: Tile, panel: Panel | None) -> tuple[El
         return ()
     if strip_bytes(problem.fold, tile.lanes * tile.vectors) <= problem.tuning.near_strip_bytes:
         return () if panel is not None else _far(problem, side, tile.vector)
+    rows = math.prod(axis.size for axis in problem.axes if axis not in problem.sides[side])
+    if rows > problem.tuning.asked_strip_rows:
+        return ()
     elements = problem.elements[side] if panel is None else [panel.element]
     return tuple(e for e in elements if 0 < abs(e.address.coefficient(tile.vector)) <= problem.tuning.shuffled_stride)
 

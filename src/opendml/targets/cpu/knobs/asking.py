@@ -35,6 +35,10 @@ class AskingKnobs:
     """Bytes of all steps of a strip up to which it stays in the nearest cache, beside what the tiles read. Of longer
     ones vectors are asked for ahead: sums of products then take a twentieth to a twelfth less time."""
 
+    asked_strip_rows: int = 1 << 62
+    """Points that go through a strip up to which that is done: where processors wait for no second-level cache, those
+    that a tile has, which go through it once."""
+
     steps_ahead: int = 16
     """How many steps of a sum before they are loaded vectors are asked for."""
 

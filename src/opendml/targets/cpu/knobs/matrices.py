@@ -12,6 +12,10 @@ class MatrixKnobs:
     panel: int = 64
     """Columns, or output channels, of a panel, the copied form of weights: whole registers on every processor."""
 
+    last_panel: int = 128
+    """The same of the factor of a chain's last product, as attention's values are: as many as a tile has, where these
+    are fewer than what a row of values usually has."""
+
     matrix_panel_registers: int = 3
     """Registers of columns of a panel of a matrix that ``rows_of_tiles`` read: as many as a tile has, so that its steps
     follow one another in memory; one less where columns would be left over and there are not ``panels_beside_rest``."""

@@ -1,9 +1,10 @@
 """What the products of a chain read, laid out for them: every block of rows reads the right factors as a whole.
 
 The right factor of the first product becomes panels of columns, or rows where sums have partial sums; that of the last
-one lies row by row. A left factor, too, is read again and again, so it is computed once if it is more than an element
-of a tensor. Few rows read the right factors where they are, whatever these are made of: a copy would be read once or
-twice. A sum of elements from two places, one behind the other, is then two sums, of which the second one goes on.
+one lies row by row, or in panels as wide as a tile. A left factor, too, is read again and again, so it is computed once
+if it is more than an element of a tensor. Few rows read the right factors where they are, whatever these are made of: a
+copy would be read once or twice. A sum of elements from two places, one behind the other, is then two sums, of which
+the second one goes on.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def factors_of_chains(definition: Definition, around: Surroundings) -> Definitio
     for chain in chains_in(definition):
         made = _Factors(definition, chain, around.target.tuning)
         found, product = chain.statements(definition), chain.product - chain.first
-        refined = [*made.first, *found[1:product], made.last, *found[product + 1 :]]
+        refined = [*made.first, *found[1:product], *made.last, *found[product + 1 :]]
         statements = chain.replaced(definition, refined, before=made.found.statements)
         temporaries = (*made.found.temporaries, *definition.temporaries)
         definition = replace(definition, statements=statements, temporaries=temporaries)
@@ -104,7 +105,7 @@ class _Factors:
         of_first = _product(first, chain.axes[0], chain, around)
         self.first = [first] if of_first is None else self._first(of_first)
         of_last = _product(last, chain.axes[number], chain, around)
-        self.last = last if of_last is None else self._last(of_last)
+        self.last = [last] if of_last is None else self._last(of_last)
 
     def _first(self, product: _Product) -> list[Statement]:
         """The first product, from a left factor that is an element and a right one in panels or rows."""
@@ -120,13 +121,14 @@ class _Factors:
             return [product.rewritten(replaced, product.compute.axes)]
         (column,) = product.columns
         pieces = columns_in_panels(column.size, self._tuning.panel)
-        return [self._in_panels(product, column, replaced, *piece) for piece in pieces]
+        return [self._in_panels(product, column, replaced, "panels", *piece) for piece in pieces]
 
     def _in_panels(
         self,
         product: _Product,
         column: Axis,
         replaced: Mapping[Expression, Expression],
+        name: str,
         start: int,
         blocks: int,
         width: int,
@@ -135,20 +137,25 @@ class _Factors:
         block, within = Axis("x", blocks), Axis(column.name, width)
         place = index(block) * width + index(within) + start
         moved = at(product.right, {column: place})
-        panels = self._copy(moved, (*product.outer, block, product.inner, within), "panels")
+        panels = self._copy(moved, (*product.outer, block, product.inner, within), name)
         axes = [axis for axis in product.compute.axes if axis is not column]
         replacements = {**replaced, product.right: panels, index(column): place}
         return product.rewritten(replacements, (*axes, block, within))
 
-    def _last(self, product: _Product) -> Statement:
+    def _last(self, product: _Product) -> list[Statement]:
         """The last product, whose right factor is copied where it is no element, or not row by row and read by many
         rows."""
         if self._are_few_rows:
-            return _in_two(product)
+            return [_in_two(product)]
+        width = self._tuning.last_panel
+        if len(product.columns) == 1 and product.columns[0].size > width and product.fold.partials == 1:
+            (column,) = product.columns
+            pieces = columns_in_panels(column.size, width)
+            return [self._in_panels(product, column, {}, "", *piece) for piece in pieces]
         if _is_element(product.right) and _is_by_rows(product):
-            return product.compute
+            return [product.compute]
         copy = self._copy(product.right, (*product.outer, product.inner, *product.columns))
-        return product.rewritten({product.right: copy}, product.compute.axes)
+        return [product.rewritten({product.right: copy}, product.compute.axes)]
 
     @property
     def _are_few_rows(self) -> bool:
