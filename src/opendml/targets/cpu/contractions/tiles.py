@@ -361,7 +361,7 @@ class _Choices:
         loading = loads * self.problem.machine.vector_bytes / tuning.near_cache_bytes
         lines = where.lines * self.problem.machine.cache_line / tuning.near_cache_bytes
         step = max(step, loading + lines) + tuning.loading_share * loading + tuning.step_overhead
-        if self._has_sums_of_pairs and tile.vectors == 1 and tile.vector.size > tile.lanes:
+        if self._has_sums_of_pairs and tile.vectors == 1:
             step *= tuning.lone_vector_penalty
         step += tuning.far_scalar * (tile.points if where.is_delayed else 0)
         step *= where.walking

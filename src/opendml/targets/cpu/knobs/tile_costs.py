@@ -30,9 +30,9 @@ class TileCosts:
     then take a twelfth longer than those of three vectors and eight points."""
 
     lone_vector_penalty: float = 1.25
-    """How much longer steps of products that are added up in pairs take beside one vector, where there would be two:
-    with AVX2 convolutions of 14 rows beside one take a tenth longer (3x3) to two fifths (1x1) than those of 5 beside
-    two, of which all sums stay in registers."""
+    """How much longer steps of products that are added up in pairs take beside one vector: with AVX2 convolutions of 14
+    rows beside one take a tenth longer (3x3) to two fifths (1x1) than those of 5 beside two, of which all sums stay in
+    registers."""
 
     tile_product: int = 16
     """Cycles of a product of two tile registers: a row a cycle."""
