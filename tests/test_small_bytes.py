@@ -246,6 +246,19 @@ def test_weights_of_graphs_are_looked_at(limit: int, largest: int) -> None:
         assert ("dot4_saturating of" in str(dml.explain(program))) == (largest == 64)
 
 
+@pytest.mark.parametrize("name", ["uint4", "int4"])
+@pytest.mark.parametrize("limit", [0, 1 << 20])
+def test_packed_smaller_numbers_have_no_bounds(limit: int, name: str) -> None:
+    """Constants of them, too large for a node or not."""
+    data = np.random.default_rng(3).integers(0, 256, 64, np.uint8)
+    graph = dml.Graph()
+    x = graph.input("float32", [1, 128], name="x")
+    numbers = dml.dequantize(graph.constant(data), np.float32(0.5), input_data_type=name, input_sizes=[1, 128])
+    program = graph.compile(dml.add(x, numbers), constant_limit=limit)
+    expected = dml.dequantize(data, np.float32(0.5), input_data_type=name, input_sizes=[1, 128])
+    assert_identical(program(x=np.ones((1, 128), np.float32)), np.asarray(expected) + np.float32(1))
+
+
 def test_bounds_of_constants_by_what_reads_them() -> None:
     graph = dml.Graph()
     x = graph.input("uint8", [17, 40], name="x")

@@ -55,20 +55,15 @@ def bounds_of_inputs(
 ) -> dict[int, float]:
     """The bounds of those inputs of a graph whose contents are known, by their numbers, that bytes do not have
     anyway."""
-    found = dict[int, float]()
-    for number, data in contents.items():
-        desc = descs[number]
-        usual = usual_bound(desc)
-        if desc is not None and usual is not None:
-            bound = bound_of_constant(data, ELEMENT_TYPE_OF[desc.data_type])
-            found |= {number: bound} if bound < usual else {}
-    return found
+    types = ((number, data, bounded_type(descs[number])) for number, data in contents.items())
+    bounds = {number: (type, bound_of_constant(data, type)) for number, data, type in types if type is not None}
+    return {number: bound for number, (type, bound) in bounds.items() if bound < BOUNDS_OF_BYTES[type]}
 
 
-def usual_bound(desc: TensorDesc | None) -> float | None:
-    """That of an input's type; None for one that bounds are of no use for, or whose content is not known before."""
-    is_known = desc is not None and desc.is_owned_by_dml
-    return BOUNDS_OF_BYTES.get(ELEMENT_TYPE_OF[desc.data_type]) if desc is not None and is_known else None
+def bounded_type(desc: TensorDesc | None) -> ElementType | None:
+    """The type of an input's bytes, if it is of bytes, no packed smaller numbers, and bound before a graph runs."""
+    type = None if desc is None or not desc.is_owned_by_dml else ELEMENT_TYPE_OF.get(desc.data_type)
+    return type if type in BOUNDS_OF_BYTES else None
 
 
 def _bound_of_floats(data: bytes | memoryview) -> float:
@@ -89,8 +84,8 @@ __all__ = [
     "BOUNDED_TYPES",
     "BOUNDS_OF_BYTES",
     "bound_of_constant",
+    "bounded_type",
     "bounds_of_constants",
     "bounds_of_inputs",
     "power_of_two",
-    "usual_bound",
 ]

@@ -243,17 +243,17 @@ class Device:
 def _known_bounds(graph: GraphDesc, bounds: Mapping[int, float]) -> dict[int, float]:
     """Bounds of inputs by their numbers, as powers of two. ConfigurationError for one that there is no use for."""
     from opendml.description.graph_paths import graph_input_tensors
-    from opendml.graph.constant_bounds import power_of_two, usual_bound
+    from opendml.graph.constant_bounds import BOUNDS_OF_BYTES, bounded_type, power_of_two
 
     descs = graph_input_tensors(graph) if bounds else ()
     known = dict[int, float]()
     for number, bound in sorted(bounds.items()):
-        usual = usual_bound(descs[number] if 0 <= number < len(descs) else None)
-        if usual is None:
+        type = bounded_type(descs[number] if 0 <= number < len(descs) else None)
+        if type is None:
             raise ConfigurationError(f"bounds: input {number} is no input of INT8 or UINT8 that is OWNED_BY_DML")
         if not bound >= 0:
             raise ConfigurationError(f"bounds: of input {number}: expected a number from 0 on, got {bound!r}")
-        if power_of_two(bound) < usual:
+        if power_of_two(bound) < BOUNDS_OF_BYTES[type]:
             known[number] = power_of_two(bound)
     return known
 
