@@ -159,6 +159,7 @@ def _half(array: Array) -> Array:
 
 
 _picture = partial(_normal, (3, 224, 224))
+_statically_7, _dynamically_7 = (partial(way, reduce_range=True) for way in (statically, dynamically))
 
 _ARCHITECTURES: Final = (
     _Architecture(EXAMPLES["mnist"], (1, 8), partial(_example, "mnist"), partial(_normal, (1, 28, 28))),
@@ -182,20 +183,8 @@ _ARCHITECTURES: Final = (
     _Architecture("GPT-2, one word, float16", (1, 8), partial(_ours, "transformers", "Gpt2"), _next_word, is_half=True),
     _Architecture("MobileNetV2, int8", (1, 8), partial(_example, "mobilenet_v2"), _picture, statically),
     _Architecture("ResNet-50, int8", (1, 8), partial(_example, "resnet50"), _picture, statically),
-    _Architecture(
-        "MobileNetV2, int8 of 7 bits",
-        (1, 8),
-        partial(_example, "mobilenet_v2"),
-        _picture,
-        partial(statically, reduce_range=True),
-    ),
-    _Architecture(
-        "ResNet-50, int8 of 7 bits",
-        (1, 8),
-        partial(_example, "resnet50"),
-        _picture,
-        partial(statically, reduce_range=True),
-    ),
+    _Architecture("MobileNetV2, int8 of 7 bits", (1, 8), partial(_example, "mobilenet_v2"), _picture, _statically_7),
+    _Architecture("ResNet-50, int8 of 7 bits", (1, 8), partial(_example, "resnet50"), _picture, _statically_7),
     _Architecture(
         "transformer encoder, int8",
         (1, 8),
@@ -216,7 +205,7 @@ _ARCHITECTURES: Final = (
         (1,),
         partial(_ours, "transformers", "Bert"),
         _text,
-        partial(dynamically, reduce_range=True),
+        _dynamically_7,
     ),
 )
 

@@ -20,7 +20,7 @@ from execution import guarded_buffer
 import opendml as dml
 from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import BOOL, F32, I32, U8, ElementType
-from opendml.expression.integer_folding import dot, dot4_saturating
+from opendml.expression.integer_folding import WORD_DOTS
 from opendml.expression.interpreter import NUMPY_TYPES
 from opendml.expression.ir import WORD_PRODUCTS, Axis, Binary, Tensor, Variable, binary, constant, unary
 from opendml.llvm.builder import Builder
@@ -242,8 +242,7 @@ def test_products_of_words(operation: str) -> None:
     words = np.concatenate([words, np.zeros((-len(words) % 16, 3), np.int32)])
     a, b, c = (np.ascontiguousarray(words[:, n]) for n in range(3))
     wide = a.astype(np.int64), b.astype(np.int64)
-    saturates = operation == "dot4_saturating"
-    meant = ((dot4_saturating(*wide) if saturates else dot(WORD_PRODUCTS[operation], *wide)) + c).astype(np.int32)
+    meant = (WORD_DOTS[operation](*wide) + c).astype(np.int32)
     for instruction in OF[operation]:
         found = np.empty_like(a)
         _native(instruction)(found, a, b, c, count=a.size)

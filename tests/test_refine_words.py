@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +20,9 @@ from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import I8, I32, U8, U32
 from opendml.expression.integer_folding import dot
 from opendml.expression.interpreter import run_interpreted
-from opendml.expression.ir import Axis, Binary, Expression, Tensor, cast, constant
+from opendml.expression.ir import WORD_PRODUCTS, Axis, Binary, Expression, Tensor, cast, constant
 from opendml.expression.rewriting import walk
-from opendml.expression.statements import writes_of
+from opendml.expression.statements import Statement, writes_of
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.llvm.host import host_machine, machine_of
@@ -134,10 +134,14 @@ CASES = [
 
 def operations(desc: Operator, level: str) -> set[str]:
     """The products of words in what is compiled for a processor."""
-    packed = refined_definition(desc, target_of(level))
-    values = [s.value for statement in packed.statements for s in getattr(statement, "stores", ())]
+    return products_of(refined_definition(desc, target_of(level)).statements)
+
+
+def products_of(statements: Iterable[Statement]) -> set[str]:
+    """The products of words in statements."""
+    values = [s.value for statement in statements for s in getattr(statement, "stores", ())]
     found = {e.operation for value in values for e in walk(value) if isinstance(e, Binary)}
-    return found & {"dot2", "dot4"}
+    return found & set(WORD_PRODUCTS)
 
 
 def assert_refined_identical(desc: Operator, level: str) -> None:
@@ -180,7 +184,7 @@ def test_compiled_words_of_windows(number: int) -> None:
     run_operator(desc, [random(tensor, seed) for seed, (_, tensor) in enumerate(desc.inputs())])
 
 
-def _can_run(level: str) -> bool:
+def can_run(level: str) -> bool:
     try:
         host_machine(level)
     except ConfigurationError:
@@ -191,7 +195,7 @@ def _can_run(level: str) -> bool:
 LEVELS = ("native", "avx512", "avx2,avxvnni", "avx2", "baseline")
 
 
-@pytest.mark.parametrize("level", [level for level in LEVELS if _can_run(level)])
+@pytest.mark.parametrize("level", [level for level in LEVELS if can_run(level)])
 @pytest.mark.parametrize("number", [1, 4, 7, 8, 11, 12, 15, 16, 17, 19, 20, 21])
 def test_compiled_for_every_level(number: int, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from execution import run_operator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any, Final
@@ -20,8 +21,7 @@ def dot(count: int, a: Any, b: Any) -> Any:
     return total
 
 
-def dot4_saturating(a: Any, b: Any) -> Any:
-    """The same of ``dot4_saturating``."""
+def _dot4_saturating(a: Any, b: Any) -> Any:
     pairs = (dot(4, a >> shift & 0xFFFF, b >> shift & 0xFFFF) for shift in (0, 16))
     return sum(_saturated(pair) for pair in pairs)
 
@@ -32,7 +32,15 @@ def _saturated(value: Any) -> Any:
     return value + (low - value) * (value < low) + (high - value) * (value > high)
 
 
+WORD_DOTS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "dot2": functools.partial(dot, 2),
+    "dot4": functools.partial(dot, 4),
+    "dot4_saturating": _dot4_saturating,
+}
+"""Products of words, of integers or of arrays of them, not wrapped."""
+
 _RESULTS: Final[dict[str, Callable[[int, int], int]]] = {
+    **WORD_DOTS,
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
@@ -45,9 +53,6 @@ _RESULTS: Final[dict[str, Callable[[int, int], int]]] = {
     "xor": operator.xor,
     "shl": operator.lshift,
     "shr": operator.rshift,
-    "dot2": lambda a, b: int(dot(2, a, b)),
-    "dot4": lambda a, b: int(dot(4, a, b)),
-    "dot4_saturating": lambda a, b: int(dot4_saturating(a, b)),
     "eq": operator.eq,
     "ne": operator.ne,
     "lt": operator.lt,

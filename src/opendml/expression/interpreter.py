@@ -18,7 +18,7 @@ import numpy.typing as npt
 from opendml.expression.affine import Dependencies
 from opendml.expression.element_types import BOOL, ElementType
 from opendml.expression.fused import fused_multiply_add
-from opendml.expression.integer_folding import dot, dot4_saturating
+from opendml.expression.integer_folding import WORD_DOTS
 from opendml.expression.ir import (
     Axis,
     Binary,
@@ -126,8 +126,8 @@ def logical_view(tensor: Tensor, buffer: Array) -> Array:
 
 
 Operations = Mapping[tuple[str, ElementType], Callable[..., Array]]
-"""How operations of some types are done, where that is not as the grammar says: ``sqrt`` and products
-of words of their operands, and ``load`` of the active ones of places, ``(buffer, places, mask)``."""
+"""How operations of some types are done, where that is not as the grammar says: ``sqrt`` and products of words of their
+operands, and ``load`` of the active ones of places, ``(buffer, places, mask)``."""
 
 
 class Frame:
@@ -431,9 +431,7 @@ _BINARY: Final[dict[str, Callable[[Array, Array], Array]]] = {
     "mul": np.multiply,
     "div": _truncated_division,
     "rem": _truncated_remainder,
-    "dot2": lambda a, b: dot(2, a, b),
-    "dot4": lambda a, b: dot(4, a, b),
-    "dot4_saturating": dot4_saturating,
+    **WORD_DOTS,
     "min": np.minimum,
     "max": np.maximum,
     "and": np.bitwise_and,

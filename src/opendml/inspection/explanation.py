@@ -85,8 +85,8 @@ def explanation(
     target = _target_of(what) if device is None else _target_named(device)
     if isinstance(desc, GraphDesc):
         validate_graph_or_raise(desc, DEFAULT_FEATURE_LEVEL)
-        compiled = getattr(what, "program", what)  # of one that was built by expression
-        return explain_graph(desc, target, llvm=llvm, assembly=assembly, bounds=getattr(compiled, "bounds", None))
+        bounds = getattr(_compiled(what), "bounds", None)
+        return explain_graph(desc, target, llvm=llvm, assembly=assembly, bounds=bounds)
     validate_or_raise(desc, DEFAULT_FEATURE_LEVEL)
     return explain_operator(desc, target, llvm=llvm, assembly=assembly)
 
@@ -113,9 +113,14 @@ def _target_named(device: Device | str) -> Target:
     return found
 
 
+def _compiled(what: Any) -> Any:
+    """What was compiled of a program that was built by expression; everything else as it is."""
+    return getattr(what, "program", what)
+
+
 def _target_of(what: Any) -> Target:
     """The target of a program; the processor for what has none, as a descriptor and an interpreted program."""
-    program = getattr(what, "program", what)  # of one that was built by expression
+    program = _compiled(what)
     found = getattr(getattr(program, "execution", program), "target", None)
     return find_target(DEFAULT_DEVICE) if found is None else cast("Target", found)
 

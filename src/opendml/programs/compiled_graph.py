@@ -265,7 +265,7 @@ def compile_graph(
     A graph that differs in nothing but names from one that was compiled before comes from the disk cache. ``progress``
     is told which part of the work is done. Raises OutOfMemoryError if the graph needs more than ``memory_limit`` bytes.
     """
-    known = dict(sorted((bounds or {}).items()))
+    known = bounds or {}
     key = graph_key(graph, target, fusion, known)
     plan = stored_plan(key)
     objects = None if plan is None else stored_objects(plan.execution, plan.initialisation)

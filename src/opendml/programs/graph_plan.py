@@ -193,7 +193,7 @@ def graph_key(
     facts = code_facts(target)
     if facts is None:
         return None
-    description = "\n".join((facts, repr((fusion, dict(bounds or {}))), *_description(graph)))
+    description = "\n".join((facts, repr((fusion, sorted((bounds or {}).items()))), *_description(graph)))
     return hashlib.sha256(description.encode()).digest()
 
 

@@ -1,6 +1,6 @@
 """Products of words, added up: x86's VPDPBUSD (AVX-512 VNNI and AVX-VNNI), VPMADDWD with an addition, and VPMADDUBSW,
-whose sums of pairs VPMADDWD adds up; AArch64's
-USDOT (FEAT_I8MM), and SDOT (FEAT_DotProd) with what makes the bytes of one side signed.
+whose sums of pairs VPMADDWD adds up; AArch64's USDOT (FEAT_I8MM), and SDOT (FEAT_DotProd) with what makes the bytes
+of one side signed.
 
 What they compute is in Intel's "Intel 64 and IA-32 Architectures Software Developer's Manual", volume 2, and in Arm's
 "Architecture Reference Manual for A-profile architecture". None saturates but VPMADDUBSW, which is for signed bytes so
@@ -87,16 +87,19 @@ def _vpmaddwd(a: Array, b: Array, c: Array) -> Array:
 
 def _vpmaddubsw(a: Array, b: Array, c: Array) -> Array:
     """As VPDPBUSD, but that the sums of two products saturate at 16 bits."""
-    a, b, c = (np.ascontiguousarray(v)[..., np.newaxis] for v in np.broadcast_arrays(a, b, c))
-    products = a.view(np.uint8).astype(np.int64) * b.view(np.int8).astype(np.int64)
+    products = _products_of_parts(a, b, np.dtype(np.uint8), np.dtype(np.int8))
     pairs = np.clip(products[..., 0::2] + products[..., 1::2], -(1 << 15), (1 << 15) - 1)
-    return np.asarray((pairs.sum(-1) + c[..., 0]).astype(np.int32))
+    return np.asarray((pairs.sum(-1) + c).astype(np.int32))
 
 
 def _sum_of_parts(a: Array, b: Array, c: Array, left: np.dtype[Any], right: np.dtype[Any]) -> Array:
-    a, b, c = (np.ascontiguousarray(v)[..., np.newaxis] for v in np.broadcast_arrays(a, b, c))
-    products = a.view(left).astype(np.int64) * b.view(right).astype(np.int64)
-    return np.asarray((products.sum(-1) + c[..., 0]).astype(np.int32))
+    return np.asarray((_products_of_parts(a, b, left, right).sum(-1) + c).astype(np.int32))
+
+
+def _products_of_parts(a: Array, b: Array, left: np.dtype[Any], right: np.dtype[Any]) -> Array:
+    """Those of the parts of each word, along a last axis of their own."""
+    a, b = (np.ascontiguousarray(v)[..., np.newaxis] for v in np.broadcast_arrays(a, b))
+    return np.asarray(a.view(left).astype(np.int64) * b.view(right).astype(np.int64))
 
 
 def _products(lanes: int, name: str, features: tuple[str, ...]) -> Instruction:

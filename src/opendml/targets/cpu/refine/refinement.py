@@ -21,8 +21,8 @@ CHANNEL: Final = 1
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """The target, and the inputs of a definition that are ``fixed``: what is made of these alone is made once, before
-    the program ever runs. No element of those with ``bounds`` is larger than these,
-    whatever its sign; of float32 none is less than 0."""
+    the program ever runs. No element of those with ``bounds`` is larger than these, whatever its sign; of
+    float32 none is less than 0."""
 
     target: CpuTarget
     fixed: frozenset[Tensor]

@@ -2,13 +2,13 @@
 
 A sum of ``(x - zx) * (y - zy)`` over an axis of the fold becomes one over words of 32 bits: ``dot4`` of four bytes
 each, or, where there is no such instruction, ``dot2`` of two numbers of 16 bits; where the signed bytes are so small
-that sums of two products fit in 16 bits, ``dot4_saturating``. The zero points are taken out of the
-sum, ``sum(x * y) - zy * sum(x) - zx * sum(y) + n * zx * zy``. Both factors are copied, packed along the axis and padded
-with zeros, but for rows whose bytes are words as they lie in memory. Where a sum has no channels to pack, as depthwise
-convolutions have none, words have the neighbours that a row of a window reads, and all windows that share the row share
-its words. Filters in panels that have several taps read the words of a point one after the other, which then lie so,
-where products are of two numbers. Integers are exact modulo 2^32, so the sums have the same bits in any order.
-Expressions in, expressions out: the interpreter can check what really runs.
+that sums of two products fit in 16 bits, ``dot4_saturating``. The zero points are taken out of the sum, ``sum(x * y) -
+zy * sum(x) - zx * sum(y) + n * zx * zy``. Both factors are copied, packed along the axis and padded with zeros, but for
+rows whose bytes are words as they lie in memory. Where a sum has no channels to pack, as depthwise convolutions have
+none, words have the neighbours that a row of a window reads, and all windows that share the row share its words.
+Filters in panels that have several taps read the words of a point one after the other, which then lie so, where
+products are of two numbers. Integers are exact modulo 2^32, so the sums have the same bits in any order. Expressions
+in, expressions out: the interpreter can check what really runs.
 """
 
 from __future__ import annotations
