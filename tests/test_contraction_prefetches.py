@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from dataclasses import replace
 
@@ -108,34 +109,67 @@ def test_tiles_ask_for_the_next_block_of_weights_together() -> None:
     assert not product_kernel(gemm(128, 2048, 768)).next_block
 
 
-@pytest.mark.parametrize(
-    ("channels", "filters", "size", "window"), [(256, 1024, 14, 1), (1024, 256, 14, 1), (256, 256, 14, 3)]
-)
-def test_each_tile_asks_for_its_part_of_the_next_panel(channels: int, filters: int, size: int, window: int) -> None:
-    """All tiles of a strip together for all of its lines, and for hardly any behind them."""
-    kernel = fixed_kernel(convolution(1, channels, filters, size, window))
-    assert kernel.keeps_tiles and kernel.vector.size == kernel.strip and kernel.panel is None
-    (e,) = kernel.next_block
-    run, line = kernel.steps * kernel.strip, TARGETS[0].machine.cache_line // 4
+def lines_of_the_next_panel(kernel: ContractionKernel, e: Element, further: frozenset[int]) -> tuple[set[int], int]:
+    """The lines that all tiles of all strips of a panel ask for at all steps, counted from where the next panel begins,
+    and how many it has."""
+    run, line = kernel.steps * kernel.vector.size, TARGETS[0].machine.cache_line // 4
+    counts = {kernel.vector: kernel.strip, kernel.tile: kernel.tile_size}
+    if kernel.row is not None:
+        counts[kernel.row] = kernel.row_count * counts.get(kernel.row, 1)
     tiles = [0]
-    for axis in kernel.across:
-        points = (kernel.row_count if axis is kernel.row else 1) * (kernel.tile_size if axis is kernel.tile else 1)
-        moves = (e.address.coefficient(axis) * n for n in range(0, axis.size, points))
+    for axis in (*kernel.across, kernel.vector):
+        moves = (e.address.coefficient(axis) * n for n in range(0, axis.size, counts.get(axis, 1)))
         tiles = [tile + move for move, tile in itertools.product(moves, tiles)]
     steps = [0]
-    for axis in kernel.fold.axes:
+    for axis in kernel.fold.axes[:1] if further else kernel.fold.axes:
         steps = [step + e.address.coefficient(axis) * n for step, n in itertools.product(steps, range(axis.size))]
-    asked = {(e.address.constant + tile + step - run) // line for tile in tiles for step in steps}
-    assert asked >= set(range(run // line)) and min(asked) == 0
-    assert len(asked) <= 2 * run // line
+    places = itertools.product(tiles, steps, further or {0})
     assert any(e.address.coefficient(axis) == run for axis in kernel.along if axis is not kernel.vector)
+    return {(e.address.constant - run + sum(place)) // line for place in places}, run // line
 
 
-def test_small_filters_and_those_with_wider_panels_are_not_asked_for_by_panel() -> None:
-    """They are near anyway, or their strips do not follow one another."""
+@pytest.mark.parametrize(
+    ("channels", "filters", "size", "window", "registers"),
+    [(256, 1024, 14, 1, 2), (1024, 256, 14, 1, 2), (256, 256, 14, 3, 2), (256, 1024, 14, 1, 4)],
+)
+def test_each_tile_asks_for_its_part_of_the_next_panel(
+    channels: int, filters: int, size: int, window: int, registers: int
+) -> None:
+    """All tiles of the strips of a panel together for all of its lines, and for hardly any behind them."""
+    target = TARGETS[0].tuned(filter_panel_registers=registers)
+    kernel = fixed_kernel(convolution(1, channels, filters, size, window), target)
+    assert kernel.keeps_tiles and kernel.panel is None
+    assert kernel.vector.size == 16 * registers
+    (e,) = kernel.next_block
+    asked, lines = lines_of_the_next_panel(kernel, e, frozenset())
+    assert asked >= set(range(lines)) and min(asked) == 0
+    assert len(asked) <= 2 * lines
+
+
+@pytest.mark.parametrize(("channels", "size", "stride"), [(512, 7, 1), (256, 14, 2), (256, 28, 1)])
+def test_lines_of_the_next_panel_are_asked_for_between_the_loops_of_a_window(
+    channels: int, size: int, stride: int
+) -> None:
+    """Some at each step of the outermost one, where that is fewer than one at each step of the others."""
+    target = TARGETS[1]
+    kernel = fixed_kernel(convolution(1, channels, 64, size, stride=stride), target)
+    _, *inner = kernel.fold.axes
+    (e,) = kernel.next_block
+    nodes = nodes_of(kernel_nest(kernel, target).body)
+    channel, *_ = (node for node in nodes if isinstance(node, Loop) and node.axis.name == "c" and node.step == 1)
+    asks = [ask for ask in nodes_of(channel.body) if isinstance(ask, Prefetch) and ask.tensor is e.tensor]
+    once = [ask for node in channel.body if isinstance(node, At) for ask in nodes_of((node,)) if ask in asks]
+    further = frozenset(ask.address.constant - e.address.constant for ask in once)
+    assert 0 < len(further) < math.prod(axis.size for axis in inner)
+    assert [ask for ask in asks if ask.cache == 2] == once
+    asked, lines = lines_of_the_next_panel(kernel, e, further)
+    assert asked >= set(range(lines)) and min(asked) == 0
+    assert len(asked) <= 2 * lines
+
+
+def test_small_filters_are_not_asked_for_by_panel() -> None:
+    """They are near anyway."""
     assert not fixed_kernel(convolution(1, 64, 64, 56)).next_block
-    wider = replace(TARGETS[0], knobs=replace(TUNING, filter_panel_registers=4))
-    assert not fixed_kernel(convolution(1, 256, 1024, 14, 1), wider).next_block
 
 
 def test_lines_of_the_results_are_asked_for_between_the_steps() -> None:

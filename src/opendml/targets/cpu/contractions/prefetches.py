@@ -83,6 +83,9 @@ def next_block(
         return ()
     if keeps_tiles(problem, tile):
         return _next_panel(problem, tile, along, across)
+    if sum(axis.size > 1 for axis in problem.fold.axes) > 1:
+        whole = [axis for axis in along if axis is tile.vector or blocks[axis] == 1]
+        return _next_panel(problem, tile, whole, across)
     steps, elements = [a for a in problem.fold.axes if a.size > 1], problem.elements[problem.side(tile.vector)]
     cut = next((axis for axis in along if blocks[axis] < axis.size), None)
     tiles = -(-tile.tile.size // tile.tile_size)
@@ -102,11 +105,11 @@ def next_block(
 
 
 def _next_panel(problem: Problem, tile: Tile, along: Sequence[Axis], across: Sequence[Axis]) -> tuple[Element, ...]:
-    """Where a strip goes along all tiles before the next one does, and strips follow one another in memory, loads of
-    the next strip: each tile asks for its part of the lines, so that all of them come while sums are done, not while
-    the first tile waits for them."""
+    """Where all strips of a panel go along all tiles before those of the next one do, and panels follow one another in
+    memory, loads of the next panel: each tile of each strip asks for its part of the lines, so that all of them come
+    while sums are done, not while the first tile waits for them."""
     side, line = problem.side(tile.vector), problem.machine.cache_line
-    elements, strip = problem.elements[side], tile.lanes * tile.vectors
+    elements, width = problem.elements[side], tile.vector.size
     if (
         len(elements) != 1
         or problem.words[side] is not None
@@ -114,23 +117,26 @@ def _next_panel(problem: Problem, tile: Tile, along: Sequence[Axis], across: Seq
     ):
         return ()
     (e,) = elements
-    run = strip
+    run = width
     for axis in reversed([axis for axis in problem.fold.axes if axis.size > 1]):
         if e.address.coefficient(axis) != run:
             return ()
         run *= axis.size
     panel = next((axis for axis in along if axis is not tile.vector and e.address.coefficient(axis) == run), None)
-    counts = [-(-axis.size // tile.steps.get(axis, 1)) for axis in across]
+    strip = tile.lanes * tile.vectors
+    points = {axis: tile.steps.get(axis, 1) for axis in across} | {tile.vector: strip}
+    counts = [-(-axis.size // step) for axis, step in points.items()]
     tiles = math.prod(counts)
-    if tile.vector.size != strip or panel is None or tiles == 1:
+    if width % strip or panel is None or tiles == 1:
         return ()
-    a_step = -(-strip // tiles)
+    a_step = -(-width // tiles)
     if a_step * e.type.bits // 8 > line:
         return ()
-    terms = [(t, c * a_step // strip if t in problem.fold.axes else c) for t, c in e.address.terms]
-    part = a_step * problem.steps
-    for axis, count in zip(reversed(across), reversed(counts), strict=True):
-        terms.append((axis, -(-part // tile.steps.get(axis, 1))))
+    others = [(t, c) for t, c in e.address.terms if t is not tile.vector]
+    terms = [(t, c * a_step // width if t in problem.fold.axes else c) for t, c in others]
+    part = -(-run // tiles)
+    for (axis, step), count in zip(reversed(points.items()), reversed(counts), strict=True):
+        terms += [(axis, -(-part // step))] if count > 1 else []
         part *= count
     return (Element(e.tensor, Affine(tuple(terms), e.address.constant + run), e.safe),)
 

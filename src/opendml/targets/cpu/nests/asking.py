@@ -34,11 +34,37 @@ class Asking:
         kernel = self.kernel
         tile, size = kernel.tile, counts.along(kernel.tile)
         nodes: Body = tuple(Prefetch(e.tensor, moved(e.address, tile, size), cache=2) for e in kernel.next_tile)
-        nodes += tuple(Prefetch(e.tensor, e.address, cache=2) for e in kernel.next_block)
+        if not self._asks_between_loops:
+            nodes += tuple(Prefetch(e.tensor, e.address, cache=2) for e in kernel.next_block)
         nodes += tuple(itertools.chain.from_iterable(self._next_strip(e, counts.vectors) for e in kernel.next_strip))
         for e in kernel.far:
             nodes += self._ahead(e, counts) if kernel.far_ahead else self._below(e, counts)
         return nodes + self.vectors_ahead(counts.vectors, self.steps_ahead)
+
+    @property
+    def _asks_between_loops(self) -> bool:
+        """Whether there are fewer lines of the next block than steps of the loops within the outermost one."""
+        loops = [axis for axis in self.kernel.fold.axes if axis.size > 1]
+        inner = math.prod(axis.size for axis in loops[1:])
+        return len(loops) > 1 and any(self._lines_of(e, loops[0]) < inner for e in self.kernel.next_block)
+
+    def _lines_of(self, e: Element, axis: Axis) -> int:
+        """Lines of a step along an axis, wherever in a line it begins."""
+        return -(-bytes_between(e, axis) // self.target.machine.cache_line)
+
+    def by_outer_steps(self, axis: Axis) -> Body:
+        """What is asked for at each step of the outermost of several loops."""
+        if not self._asks_between_loops:
+            return ()
+        asked = list[Node]()
+        for e in self.kernel.next_block:
+            line = self.target.machine.cache_line * 8 // e.type.bits
+            further = (e.address.constant + line * number for number in range(self._lines_of(e, axis)))
+            asked += (Prefetch(e.tensor, Affine(e.address.terms, place), cache=2) for place in further)
+        nodes: Body = tuple(asked)
+        for inner in self.kernel.fold.axes:
+            nodes = nodes if inner is axis or inner.size == 1 else (At(inner, 0, nodes),)
+        return nodes
 
     def by_several_steps(self, axis: Axis, count: int, counts: TileCounts) -> tuple[Body, Body]:
         """The same of so many steps that are written out one after the other: what is asked for once, of lines that
