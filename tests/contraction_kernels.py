@@ -57,14 +57,21 @@ def gemm(
 
 
 def convolution(
-    batch: int, channels: int, filters: int, size: int, window: int = 3, stride: int = 1
+    batch: int,
+    channels: int,
+    filters: int,
+    size: int,
+    window: int = 3,
+    stride: int = 1,
+    has_channels_last: bool = False,
 ) -> operators.Convolution:
-    """Of square images that keep their size, divided by the stride."""
+    """Of square images that keep their size, divided by the stride; its results may have their channels last."""
     pad, result = window // 2, (size - 1) // stride + 1
+    strides = [result * result * filters, 1, result * filters, filters] if has_channels_last else None
     return operators.Convolution(
         input_tensor=TensorDesc("float32", [batch, channels, size, size]),
         filter_tensor=TensorDesc("float32", [filters, channels, window, window]),
-        output_tensor=TensorDesc("float32", [batch, filters, result, result]),
+        output_tensor=TensorDesc("float32", [batch, filters, result, result], strides=strides),
         mode=ConvolutionMode.CROSS_CORRELATION,
         direction=ConvolutionDirection.FORWARD,
         strides=(stride, stride),

@@ -146,13 +146,19 @@ def test_each_tile_asks_for_its_part_of_the_next_panel(
     assert len(asked) <= 2 * lines
 
 
-@pytest.mark.parametrize(("channels", "size", "stride"), [(512, 7, 1), (256, 14, 2), (256, 28, 1)])
+@pytest.mark.parametrize(
+    ("channels", "size", "stride", "has_channels_last"),
+    [(512, 7, 1, False), (256, 14, 2, False), (256, 28, 1, False), (512, 7, 1, True), (256, 14, 2, True)],
+)
 def test_lines_of_the_next_panel_are_asked_for_between_the_loops_of_a_window(
-    channels: int, size: int, stride: int
+    channels: int, size: int, stride: int, has_channels_last: bool
 ) -> None:
-    """Some at each step of the outermost one, where that is fewer than one at each step of the others."""
+    """Some at each step of the outermost one, where that is fewer than one at each step of the others; whether results
+    are transposed or stored as they are."""
     target = TARGETS[1]
-    kernel = fixed_kernel(convolution(1, channels, 64, size, stride=stride), target)
+    desc = convolution(1, channels, 64, size, stride=stride, has_channels_last=has_channels_last)
+    kernel = fixed_kernel(desc, target)
+    assert kernel.keeps_tiles != has_channels_last
     _, *inner = kernel.fold.axes
     (e,) = kernel.next_block
     nodes = nodes_of(kernel_nest(kernel, target).body)

@@ -83,10 +83,9 @@ def next_block(
         return ()
     if keeps_tiles(problem, tile):
         return _next_panel(problem, tile, along, across)
-    if sum(axis.size > 1 for axis in problem.fold.axes) > 1:
-        whole = [axis for axis in along if axis is tile.vector or blocks[axis] == 1]
-        return _next_panel(problem, tile, whole, across)
     steps, elements = [a for a in problem.fold.axes if a.size > 1], problem.elements[problem.side(tile.vector)]
+    if len(steps) > 1:
+        return _next_panel(problem, tile, [axis for axis in along if blocks[axis] == 1], across)
     cut = next((axis for axis in along if blocks[axis] < axis.size), None)
     tiles = -(-tile.tile.size // tile.tile_size)
     is_plain = len(steps) == 1 and len(across) == 1 and len(elements) == 1 and tile.words is None

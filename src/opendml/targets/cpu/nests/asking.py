@@ -53,7 +53,7 @@ class Asking:
         return -(-bytes_between(e, axis) // self.target.machine.cache_line)
 
     def by_outer_steps(self, axis: Axis) -> Body:
-        """What is asked for at each step of the outermost of several loops."""
+        """What is asked for at each step along the outermost of several axes, where the others are at their first."""
         if not self._asks_between_loops:
             return ()
         asked = list[Node]()
@@ -61,10 +61,7 @@ class Asking:
             line = self.target.machine.cache_line * 8 // e.type.bits
             further = (e.address.constant + line * number for number in range(self._lines_of(e, axis)))
             asked += (Prefetch(e.tensor, Affine(e.address.terms, place), cache=2) for place in further)
-        nodes: Body = tuple(asked)
-        for inner in self.kernel.fold.axes:
-            nodes = nodes if inner is axis or inner.size == 1 else (At(inner, 0, nodes),)
-        return nodes
+        return tuple(asked)
 
     def by_several_steps(self, axis: Axis, count: int, counts: TileCounts) -> tuple[Body, Body]:
         """The same of so many steps that are written out one after the other: what is asked for once, of lines that

@@ -453,7 +453,8 @@ class _Maker:
             return self.asking.between_steps(last, counts, body, together)
         for axis in reversed(outer[1:] if together == last.size else loops[1:]):
             body = (counts.summing(self.sum, axis, 0, axis.size, together if axis is last else 1, body),)
-        return self.asking.between_loops(outer[0], counts, (*self.asking.by_outer_steps(outer[0]), *body))
+        asked = self.asking.by_outer_steps(outer[0])
+        return self.asking.between_loops(outer[0], counts, (*(_at_first(loops[1:], asked) if asked else ()), *body))
 
     def _steps_written_out(self, axis: Axis, counts: TileCounts) -> int:
         """How many steps of the innermost axis are written out one after the other. A scalar beside a single vector is
