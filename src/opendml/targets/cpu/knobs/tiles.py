@@ -43,3 +43,6 @@ class TileKnobs:
 
     most_panel_bytes: int = 4 << 20
     """Bytes of a strip of a panel at most."""
+
+    long_results: int = 12
+    """Operations from which on what is made of sums is a loop over those of a tile."""

@@ -49,6 +49,7 @@ from opendml.targets.cpu.contractions.tiles import Rest
 from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
 from opendml.targets.cpu.nests.asking import Asking
 from opendml.targets.cpu.nests.kept_rows import unconditional_loads
+from opendml.targets.cpu.nests.long_results import long_results
 from opendml.targets.cpu.nests.sharing import look_of, shared_items
 from opendml.targets.cpu.nests.tile_counts import TileCounts
 from opendml.targets.cpu.panels import Panel
@@ -60,6 +61,7 @@ def contraction_nest(kernel: ContractionKernel, target: CpuTarget) -> Nest:
     maker = _Maker(kernel, target)
     rows = () if kernel.panel is None else (kernel.panel.tensor,)
     rows = (*rows, maker.sums) if kernel.words is not None or kernel.steps_at_once else rows
+    rows = (*rows, maker.long.memory) if maker.long is not None else rows
     if kernel.by_rounds:
         return Nest(maker.rounds(), rows=rows, rolled=True)
     cuts = tuple(Cut(axis, block) for axis, block in kernel.blocks)
@@ -96,6 +98,7 @@ class _Maker:
         waiting = (kernel.tile, kernel.vector) if kernel.steps_at_once else ()
         self.unmoved = {axis: Local(f"unmoved_{axis.name}") for axis in waiting}
         self.asking = Asking(kernel, target, self.sum)
+        self.long = long_results(kernel, target.tuning, self.sum, self._tile)
         self.counts = TileCounts(kernel.vectors, kernel.tile, kernel.tile_size, kernel.row_count, kernel.row)
 
     def loops(self, axes: Sequence[Axis], counts: TileCounts, body: Callable[[TileCounts], Body]) -> Body:
@@ -309,8 +312,13 @@ class _Maker:
 
     def _stored(self, counts: TileCounts) -> Body:
         """What is made of the sums of a tile."""
-        leaves = self._results(self.turned if self.kernel.turned else self.sum)
-        return self._turned(counts, leaves) if self.kernel.turned else self._tile("unrolled", counts, leaves)
+        long = self.long
+        if self.kernel.turned:
+            before, made = ((), None) if long is None else (long.replaced(counts), long.made)
+            return (*before, *self._turned(counts, self._results(self.turned, made)))
+        if long is None or counts.points * counts.rows == 1:
+            return self._tile("unrolled", counts, self._results(self.sum))
+        return long.stored(counts, self._results)
 
     def _copied(self, counts: TileCounts) -> Body:
         """Of a tile that fills the panel: each step copies what it then reads there, and asks for what a later one is
@@ -319,9 +327,9 @@ class _Maker:
         assert panel is not None
         return (*self.asking.copied(panel.source, counts), *self._vectors(counts.vectors, (_fill(panel),)))
 
-    def _results(self, total: Variable) -> Body:
-        """What is stored, of a sum in registers."""
-        rewrite = substitute({Part(self.kernel.fold, 0): total})
+    def _results(self, value: Expression, of: Expression | None = None) -> Body:
+        """What is stored where a sum, or what is made ``of`` it, has a value."""
+        rewrite = substitute({Part(self.kernel.fold, 0) if of is None else of: value})
         return tuple(Leaf((replace(s, value=rewrite(s.value)),)) for s in self.kernel.stores)
 
     def tile_sizes(self) -> tuple[tuple[int, int], ...]:
@@ -412,7 +420,7 @@ class _Maker:
         body: Body = (*ahead, *self._tile("together", counts, (Accumulate(self.sum, product),)))
         inside = counts.summing(self.sum, steps, *self._part(steps), 1, body)
         waiting = (Leaf((ElementStore(self.sums, place, self.sum),)),)
-        stored = self._tile("unrolled", counts, self._results(self.sum) if is_last else waiting)
+        stored = self._stored(counts) if is_last else self._tile("unrolled", counts, waiting)
         expected = self.asking.expected(counts) if is_last else ()
         row, column = (
             self.unmoved[axis] if kernel.by_rounds else Difference(self.unmoved[axis], Start(axis))

@@ -1,0 +1,116 @@
+"""Long results of sums of products: written out once for the points of a tile, not at each of them.
+
+An activation of twenty operations at each of twelve registers of sums is most of the code of a kernel, and of the time
+that LLVM takes for it. Sums that wait in the nearest cache for a loop over the points of their tile take no longer.
+Where tiles are transposed, what single sums are for is computed before that: all lanes are of use then, also where a
+tile has fewer points than a register has lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from opendml.expression.affine import Affine, Element
+from opendml.expression.ir import Axis, Expression, Part, Variable, temporary
+from opendml.expression.rewriting import substitute, walk
+from opendml.loops.nest import At, Body, ElementStore, Kind, Leaf, Loop
+from opendml.loops.nest_integers import Difference, Integer, Position, Product, Sum
+from opendml.targets.cpu.contraction import ContractionKernel
+from opendml.targets.cpu.kernel_parts import is_part, work_of_operation
+from opendml.targets.cpu.nests.tile_counts import TileCounts
+from opendml.targets.cpu.tuning import Tuning
+
+Tiling = Callable[[Kind, TileCounts, Body], Body]
+"""A body at all registers of a tile."""
+
+
+class LongResults:
+    """A loop over the sums of tiles, which are in ``memory``: a row of registers for each point of a tile. Of a tile
+    that is transposed behind it, it computes what is ``made`` of single sums."""
+
+    def __init__(self, kernel: ContractionKernel, made: Expression | None, total: Variable, tile: Tiling) -> None:
+        rest = 0 if kernel.rest is None else kernel.rest.size * kernel.rest.rows
+        rows = max(kernel.tile_size * kernel.row_count, rest)
+        self.memory = temporary("waiting", kernel.fold.type, (rows, kernel.strip))
+        self.made = made
+        self._kernel = kernel
+        self._total = total
+        self._tile = tile
+
+    def stored(self, counts: TileCounts, leaves: Callable[[Expression], Body]) -> Body:
+        """The registers of sums to memory, and from there to the leaves."""
+        base, place = self._place(counts)
+        waiting = Element(self.memory, place, True)
+        return (At(base, self._origin(counts), (*self._kept(counts, place), *self._each(counts, leaves(waiting)))),)
+
+    def replaced(self, counts: TileCounts) -> Body:
+        """What is made of the registers of sums takes their place."""
+        assert self.made is not None
+        base, place = self._place(counts)
+        waiting = Element(self.memory, place, True)
+        value = substitute({Part(self._kernel.fold, 0): waiting})(self.made)
+        each = self._each(counts, (Leaf((ElementStore(self.memory, place, value),)),))
+        back = self._tile("together", counts, (Leaf(registers=(self._total,), values=(waiting,)),))
+        return (At(base, self._origin(counts), (*self._kept(counts, place), *each, *back)),)
+
+    def _pitches(self, counts: TileCounts) -> dict[Axis, int]:
+        """How far apart the sums of neighbouring points are."""
+        kernel = self._kernel
+        rows = {} if counts.row is None else {counts.row: counts.points * kernel.strip}
+        return {**rows, kernel.tile: kernel.strip, kernel.vector: 1}
+
+    def _place(self, counts: TileCounts) -> tuple[Axis, Affine]:
+        """Where a sum is, and the axis that makes it begin where the tile does."""
+        base = Axis("waiting_base", 1 << 40)
+        return base, Affine(((base, 1), *self._pitches(counts).items()), 0)
+
+    def _origin(self, counts: TileCounts) -> Integer:
+        here: Integer = 0
+        for axis, pitch in self._pitches(counts).items():
+            here = Sum(here, Product(Position(axis), pitch))
+        return Difference(0, here)
+
+    def _kept(self, counts: TileCounts, place: Affine) -> Body:
+        return self._tile("unrolled", counts, (Leaf((ElementStore(self.memory, place, self._total),)),))
+
+    def _each(self, counts: TileCounts, leaves: Body) -> Body:
+        """Loops over the points of a tile."""
+        row = counts._replace(points=1, rows=1)
+        body = self._tile("unrolled", row, leaves)
+        for axis in dict.fromkeys((counts.tile, counts.row)):
+            if axis is not None:
+                body = (Loop(axis, Position(axis), Sum(Position(axis), counts.along(axis)), 1, body),)
+        return body
+
+
+def long_results(kernel: ContractionKernel, tuning: Tuning, total: Variable, tile: Tiling) -> LongResults | None:
+    """What is made of the registers ``total`` of a ``tile``, if it is worth a loop: bytes, which are packed from
+    several registers, are not, nor what is made of sums that are in memory anyway."""
+    if kernel.words is not None or kernel.steps_at_once or any(s.tensor.type.bits <= 8 for s in kernel.stores):
+        return None
+    made = _made_of_single_sums(kernel) if kernel.turned else None
+    values = [store.value for store in kernel.stores] if made is None else [made]
+    is_long = _work(values, tuning) >= tuning.long_results
+    return LongResults(kernel, made, total, tile) if is_long and (made is not None or not kernel.turned) else None
+
+
+def _made_of_single_sums(kernel: ContractionKernel) -> Expression | None:
+    """What all results are made of, the more the better, that belongs to single sums, with whatever lies beside these
+    along the vector axis."""
+    total, values = Part(kernel.fold, 0), [store.value for store in kernel.stores]
+    candidates = (e for e in walk(values[0], is_part) if e.type is total.type)
+    made = next((e for e in candidates if _is_of_single_sums(e, total, kernel.vector)), None)
+    others = (e for value in values for e in walk(value, lambda e: e in (made, total)))
+    return None if total in others else made
+
+
+def _is_of_single_sums(e: Expression, total: Part, vector: Axis) -> bool:
+    parts = list(walk(e, is_part))
+    return total in parts and all(
+        part.address.coefficient(vector) in (0, 1) for part in parts if isinstance(part, Element)
+    )
+
+
+def _work(values: Sequence[Expression], tuning: Tuning) -> int:
+    operations = {e for value in values for e in walk(value, is_part)}
+    return sum(work_of_operation(e, tuning) for e in operations)
