@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import pytest
 from contraction_kernels import TARGETS, convolution, gemm
 from nest_running import HOSTS, MANY_THREADS, check_nests, contents_of
+from windows import depthwise
 
 from opendml import operators
 from opendml.expression.ir import Binary, Expression, Tensor, load, select
@@ -68,6 +69,8 @@ CASES: dict[str, Any] = {
     "channels last": convolution(2, 5, 24, 7, has_channels_last=True),
     "one tap": convolution(1, 6, 10, 9, window=1),
     "few channels": convolution(1, 4, 3, 20),
+    "windows that overlap": depthwise([2, 24, 7, 9]),
+    "large windows": depthwise([1, 40, 9, 11], (5, 5), start=(2, 2), end=(2, 2)),
     "matrix": gemm(13, 24, 37),
     "transposed matrix": gemm(13, 24, 37, trans_b=True),
     "one row": gemm(1, 24, 37),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +11,7 @@ from execution import Array, run_operator
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
+from windows import depthwise, side_by_side
 
 from opendml import operators
 from opendml.description.tensor import TensorDesc
@@ -32,46 +32,8 @@ BLOCKS = replace(
 )
 """Threads share everything out, some channels after the others; few windows reach over the ends."""
 
-
-def side_by_side(type: str, sizes: Sequence[int], gap: int = 0) -> TensorDesc:
-    """A tensor with its channels side by side, and ``gap`` elements between those of two points."""
-    _, channels, height, width = sizes
-    pitch = channels + gap
-    return TensorDesc(type, sizes, [height * width * pitch, 1, width * pitch, pitch])
-
-
-def depthwise(
-    sizes: Sequence[int],
-    window: Sequence[int] = (3, 3),
-    *,
-    strides: Sequence[int] = (1, 1),
-    dilations: Sequence[int] = (1, 1),
-    start: Sequence[int] = (1, 1),
-    end: Sequence[int] = (1, 1),
-    type: str = "FLOAT32",
-    mode: str = "CROSS_CORRELATION",
-    outputs: int = 1,
-    gap: int = 0,
-    plane: str = "",
-) -> operators.Convolution:
-    """Every channel by itself, ``outputs`` times; the ``plane`` tensor has its own in planes."""
-    batch, channels, *places = sizes
-    ways = zip(places, window, strides, dilations, start, end, strict=True)
-    counts = [(n + s + e - (w - 1) * d - 1) // step + 1 for n, w, step, d, s, e in ways]
-    result = [batch, outputs * channels, *counts]
-    return operators.Convolution(
-        input_tensor=TensorDesc(type, sizes) if plane == "input" else side_by_side(type, sizes, gap),
-        filter_tensor=TensorDesc(type, [outputs * channels, 1, *window]),
-        output_tensor=TensorDesc(type, result) if plane == "output" else side_by_side(type, result, gap),
-        mode=mode,
-        direction="FORWARD",
-        strides=strides,
-        dilations=dilations,
-        start_padding=start,
-        end_padding=end,
-        output_padding=(0, 0),
-        group_count=channels,
-    )
+PHASES = replace(BLOCKS, border_steps=0, overlapping_steps=0)
+"""Windows that reach over an end are in phases, however small they are."""
 
 
 def arrays_of(desc: operators.Convolution) -> list[Array | None]:
@@ -99,7 +61,7 @@ ways = st.tuples(st.integers(1, 3), st.integers(1, 3))
     type=st.sampled_from(["FLOAT32", "FLOAT16"]),
     mode=st.sampled_from(["CROSS_CORRELATION", "CONVOLUTION"]),
     gap=st.sampled_from([0, 3, 16]),
-    tuning=st.sampled_from([TUNING, BLOCKS, replace(BLOCKS, border_steps=1 << 20), replace(BLOCKS, items=1)]),
+    tuning=st.sampled_from([TUNING, BLOCKS, replace(BLOCKS, border_steps=1 << 20), replace(BLOCKS, items=1), PHASES]),
 )
 def test_no_bit_differs(sizes: Any, window: Any, start: Any, end: Any, tuning: Tuning, **options: Any) -> None:
     """Nor is anything touched beside the tensors."""
@@ -191,12 +153,59 @@ def test_channels_too_many_for_a_cache_are_done_in_blocks(sizes: list[int], wind
     assert (kernel.vector_block, kernel.share) == ((64, share) if share else (None, 0))
 
 
-@pytest.mark.parametrize(("window", "height", "jumps"), [(3, 14, False), (5, 7, False), (7, 14, True)])
-def test_at_few_places_it_is_known_which_steps_are_outside(window: int, height: int, jumps: bool) -> None:
+@pytest.mark.parametrize("height", [7, 14])
+@pytest.mark.parametrize(("steps", "jumps"), [(100, False), (8, True)])
+def test_at_few_places_it_is_known_which_steps_are_outside(height: int, steps: int, jumps: bool) -> None:
+    lines = lines_of(depthwise([1, 64, height, 14]), AVX2.tuned(border_steps=steps))
+    assert ("by a jump" in lines) == jumps
+    assert ("at x = 0" in lines) != jumps
+
+
+@pytest.mark.parametrize("window", [5, 7])
+@pytest.mark.parametrize("height", [7, 14])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_places_of_large_windows_have_the_same_code(window: int, height: int, stride: int) -> None:
+    """Whatever of a window is outside: the steps that are, and those that are not, are loops of as many as there are,
+    and nothing is asked at any of them; so are all steps of windows that are inside."""
     ends = (window // 2, window // 2)
-    desc = depthwise([1, 64, height, 14], (window, window), start=ends, end=ends)
-    assert ("by a jump" in lines_of(desc)) == jumps
+    desc = depthwise([1, 64, height, 14], (window, window), start=ends, end=ends, strides=(stride, stride))
+    lines = lines_of(desc, AVX2.tuned(border_steps=0))
+    is_small = (window, height, stride) == (7, 7, 2)  # all windows reach over an end
+    bodies = lines.count("together y + 0..")
+    assert "by a jump" not in lines
+    assert lines.count("before, reduce") == (bodies if is_small else bodies * 2 // 3)
+    assert is_small or f"reduce unrolled c < 1, t < {window}, unrolled u < {window}" in lines
+    code = generate(refined_definition(desc, AVX2), AVX2, in_place=False).modules
+    written_out = AVX2.tuned(overlapping_steps=1 << 30, border_steps=1 << 30)
+    more = generate(refined_definition(desc, written_out), written_out, in_place=False).modules
+    assert sum(map(len, code)) * 3 < sum(map(len, more)) * 2
+
+
+@pytest.mark.parametrize(
+    ("window", "height", "dilation", "start", "end"),
+    [
+        (5, 3, 1, 2, 2),  # one has steps outside at both ends
+        (5, 14, 2, 4, 4),  # the count of steps outside is a quotient
+        (5, 14, 1, 7, 2),  # of the first windows all are outside
+    ],
+)
+def test_other_places_have_code_of_their_own_or_ask(
+    window: int, height: int, dilation: int, start: int, end: int
+) -> None:
+    desc = depthwise([1, 64, height, 14], (window, 5), start=(start, 2), end=(end, 2), dilations=(dilation, 1))
     assert "by a jump" in lines_of(desc, AVX2.tuned(border_steps=0))
+    assert "by a jump" not in lines_of(desc, AVX2.tuned(border_steps=1 << 20))
+
+
+@pytest.mark.parametrize("where", [(0, 0), (2, 2), (4, 1)])
+@pytest.mark.parametrize("number", [np.inf, np.nan])
+def test_what_is_outside_is_multiplied_too(where: tuple[int, int], number: float) -> None:
+    """Zeros by infinity are no numbers, as the definition says, in whichever phase they are."""
+    desc = depthwise([1, 16, 7, 9], (5, 5), start=(2, 2), end=(2, 2))
+    image, weights, _ = arrays_of(desc)
+    assert weights is not None
+    weights[3, 0, where[0], where[1]] = number
+    run_operator(desc, [image, weights, None], tuning=PHASES)
 
 
 @pytest.mark.parametrize(

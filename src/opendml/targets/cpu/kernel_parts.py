@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from opendml.expression.affine import Dependencies, Element
 from opendml.expression.ir import Binary, Cast, Expression, Fold, FusedMultiplyAdd, Part, Select, Tensor, Unary
 from opendml.expression.rewriting import walk
@@ -56,3 +58,9 @@ def work_of_operation(e: Expression, tuning: Tuning) -> int:
         return 0
     is_slow = isinstance(e, Unary | Binary) and e.operation in ("div", "rem", "sqrt")
     return tuning.slow_operation if is_slow else 1
+
+
+def work_of_values(values: Sequence[Expression], tuning: Tuning) -> int:
+    """What the operations of values count as, but for those of folds."""
+    operations = {e for value in values for e in walk(value, is_part)}
+    return sum(work_of_operation(e, tuning) for e in operations)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from opendml.expression.affine import Element
 from opendml.expression.element_types import BOOL
 from opendml.expression.folds import extreme_comparison
-from opendml.expression.ir import Axis, Binary, Fold, Part, Tensor
-from opendml.expression.rewriting import step_limits
+from opendml.expression.ir import Axis, Binary, Expression, Fold, Part, Tensor
+from opendml.expression.rewriting import conjuncts, step_limits
 from opendml.llvm.values import Value, index_value
 from opendml.loops.plans import AS_THEY_STAND, Folding, Overlap, Steps
 from opendml.targets.cpu.code.choice_code import KnownLanes, masked
@@ -79,8 +79,6 @@ class FoldWriter:
 
     def _stepped(self, folding: Folding, points: Sequence[Point], states: list[State]) -> list[State]:
         """All steps at all points."""
-        if folding.overlap is not None:
-            return self._overlapping(folding, folding.overlap, points, states)
         return self._along(folding, list(folding.fold.axes), list(points), states)
 
     # Extremes of numbers ---------------------------------------------------------------------------------------------
@@ -176,7 +174,7 @@ class FoldWriter:
         """
         numbers, found = self._numbers, list(states)
         assert numbers is not None
-        for meeting, axes in _rows_of_windows(folding.fold, rows, len(points)):
+        for meeting, axes in _rows_of_windows(folding.fold.axes, rows, len(points)):
             first, place = meeting[0]
             point = _at(points[first], place)
             self._load_neighbours(folding, axes, [point])
@@ -188,20 +186,22 @@ class FoldWriter:
         return found
 
     def _overlapping(
-        self, folding: Folding, rows: Overlap, points: Sequence[Point], states: list[State]
+        self, folding: Folding, rows: Overlap, axes: Sequence[Axis], points: Sequence[Point], states: list[State]
     ) -> list[State]:
-        """The steps of a fold for several rows: those that load the same place one after the other.
+        """The steps of a fold along some axes for several rows: those that load the same place one after the other.
 
         Each row's own steps keep their order.
         """
-        for meeting, axes in _rows_of_windows(folding.fold, rows, len(points)):
-            for step, (row, place) in itertools.product(_steps_along(axes), meeting):
+        for meeting, inner in _rows_of_windows(axes, rows, len(points)):
+            for step, (row, place) in itertools.product(_steps_along(inner), meeting):
                 here = _at(_at(points[row], place), step)
                 (states[row],) = self._step(folding.fold, folding.steps, [here], [states[row]])
         return states
 
     def _along(self, folding: Folding, axes: list[Axis], points: list[Point], states: list[State]) -> list[State]:
         """The steps along the axes that are left."""
+        if folding.overlap is not None and all(axis in folding.unrolled for axis in axes):
+            return self._overlapping(folding, folding.overlap, axes, points, states)
         if not axes:
             return self._step(folding.fold, folding.steps, points, states)
         axis, *rest = axes
@@ -243,6 +243,8 @@ class FoldWriter:
     def _step(self, fold: Fold, steps: Steps, points: list[Point], states: list[State]) -> list[State]:
         """The next step at all points, where it is taken."""
         if steps.guard == "always" or fold.where is None:
+            return self._combined(fold, points, states)
+        if steps.guard == "jump" and _is_limit_of_loops(fold, fold.where, points[0]):
             return self._combined(fold, points, states)
         conditions = [self._evaluator.value(fold.where, p) for p in points]
         if steps.guard == "jump":
@@ -401,20 +403,27 @@ class FoldWriter:
 
 
 def _rows_of_windows(
-    fold: Fold, rows: Overlap, count: int
+    axes: Sequence[Axis], rows: Overlap, count: int
 ) -> Iterator[tuple[list[tuple[int, Positions]], Sequence[Axis]]]:
-    """The rows of the windows of ``count`` points, in the order of what they load: the points whose windows have a row
-    in common, each with where in its window that is; and the axes along it."""
-    number = fold.axes.index(rows.tap)
+    """The rows along some axes of the windows of ``count`` points, in the order of what they load: the points whose
+    windows have a row in common, each with where in its window that is; and the axes along it."""
+    number = axes.index(rows.tap)
     way = 1 if rows.reach > 0 else -1
     meeting: dict[int, list[tuple[int, int]]] = {}
     for tap, row in itertools.product(range(rows.tap.size), range(count)):
         meeting.setdefault(way * (row * rows.step + tap * rows.reach), []).append((row, tap))
-    for outer, place in itertools.product(_steps_along(fold.axes[:number]), sorted(meeting)):
+    for outer, place in itertools.product(_steps_along(axes[:number]), sorted(meeting)):
         there: list[tuple[int, Positions]] = [
             (row, {**outer, rows.tap: Position(None, tap)}) for row, tap in meeting[place]
         ]
-        yield there, fold.axes[number + 1 :]
+        yield there, axes[number + 1 :]
+
+
+def _is_limit_of_loops(fold: Fold, where: Expression, point: Point) -> bool:
+    """Whether a condition says no more than how far the loops around a step go."""
+    limits = step_limits(fold)
+    is_all = len(limits) == sum(1 for _ in conjuncts(where))
+    return is_all and all(point.positions[axis].name is not None for axis in limits)
 
 
 def _steps_along(axes: Sequence[Axis]) -> list[Positions]:

@@ -111,6 +111,10 @@ class VectorKnobs:
     """Steps of windows at the places of an axis where some of them are outside, up to which each place has code of its
     own, if all lanes are at the same place."""
 
+    overlapping_steps: int = 48
+    """Steps of windows at all points that are computed together, and share what they load, up to which all are written
+    out; of more those along the outer axes of a window are loops."""
+
     most_ends: int = 4
     """Parts of an axis, at both of its ends, that get code of their own."""
 

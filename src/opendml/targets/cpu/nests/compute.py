@@ -4,8 +4,9 @@ Bounds tests never sit in an inner loop where they can be decided outside of it:
 
 * conditions on outer axes alone choose between two bodies (``_unswitched``),
 * conditions on outer axes and axes of a fold hold for all of the fold in the interior, which gets a body without
-  them; the border keeps them (``_interior``), or has a body for each of its places, where these are few and vectors
-  lie across the windows, so that it is known which steps are outside (``_at_places``),
+  them; the border keeps them (``_interior``). Where vectors lie across the windows its places have bodies in which it
+  is known which steps are outside: one for all, whose long sums come in phases (``window_phases``), or, where they are
+  few, one for each (``_at_places``),
 * conditions on the vector axis cut its range into pieces in which their answer is known (``pieces``); what is left
   undecided (the columns of a window that reach over the edge) runs point by point.
 """
@@ -25,10 +26,11 @@ from opendml.loops.plans import Overlap
 from opendml.targets.cpu.kernels import ComputeKernel
 from opendml.targets.cpu.nests.making import Making, Piece, Stores, rewritten
 from opendml.targets.cpu.nests.pieces import cuts_of, vector_body
-from opendml.targets.cpu.nests.planning import planned
+from opendml.targets.cpu.nests.planning import is_long, planned
 from opendml.targets.cpu.nests.sharing import shared_items
 from opendml.targets.cpu.nests.staging import Staging
 from opendml.targets.cpu.nests.waiting_folds import waiting_folds_nest
+from opendml.targets.cpu.nests.window_phases import in_phases
 from opendml.targets.cpu.schedule import work_of
 from opendml.targets.cpu.target import CpuTarget
 
@@ -110,8 +112,9 @@ class _ComputeNest:
             return self._unswitched(interior, 0)
         middle = self._unswitched(interior, 0)
         places = self._places(stores, forms)
-        if places is not None:
-            return self._at_places(stores, middle, *places)
+        body = None if places is None else self._at_places(stores, forms, middle, *places)
+        if body is not None:
+            return body
         self._making.unrolled = 1
         border = self._unswitched(stores, 0)
         self._making.unrolled = self._tuning.unrolled_steps
@@ -120,14 +123,13 @@ class _ComputeNest:
 
     def _places(self, stores: Stores, forms: Mapping[Expression, Affine]) -> tuple[Axis, int, int] | None:
         """The outer axis that conditions on steps of windows depend on, and between which of its places all of them
-        hold, where vectors lie across the windows and those that reach over an end are few: each place there gets a
-        body in which it is known which steps are inside."""
+        hold, where vectors lie across the windows: bodies for its other places know which steps are inside."""
         kernel = self._kernel
         axes = {axis for form in forms.values() for axis in form.axes if axis in kernel.outer}
         if kernel.rows is None or kernel.vector is None or len(axes) != 1:
             return None
-        folds = [e for s in stores for e in walk(s.value) if isinstance(e, Fold)]
-        if any(kernel.vector in self._making.dependencies.of(c) for fold in folds for c in _conditions(fold)):
+        dependencies = self._making.dependencies
+        if any(kernel.vector in dependencies.of(c) for fold in _folds(stores) for c in _conditions(fold)):
             return None
         (axis,) = axes
         first, last = 0, axis.size
@@ -138,21 +140,41 @@ class _ComputeNest:
             else:
                 last = min(last, form.constant // -step + 1)
         first, last = min(first, axis.size), max(last, 0)
-        if first >= last:
+        if first > last:
             first = last = axis.size
-        is_small = (first + axis.size - last) * sum(fold.steps for fold in folds) <= self._tuning.border_steps
-        return (axis, first, last) if is_small else None
+        return axis, first, last
 
-    def _at_places(self, stores: Stores, middle: Body, axis: Axis, first: int, last: int) -> Body:
-        """A body for every place of an axis before ``first`` and from ``last`` on, and the ``middle`` between."""
-        parts = [(place, self._at_place(stores, axis, place)) for place in range(first)]
-        if first < last:
-            parts.append((last - 1, middle))
-        parts += [(place, self._at_place(stores, axis, place)) for place in range(last, axis.size)]
+    def _at_places(
+        self, stores: Stores, forms: Mapping[Expression, Affine], middle: Body, axis: Axis, first: int, last: int
+    ) -> Body | None:
+        """Bodies for the places of an axis before ``first`` and from ``last`` on, and the ``middle`` between; None if
+        these would be too many."""
+        parts = list[tuple[int, Body]]()
+        most = self._tuning.border_steps // max(sum(fold.steps for fold in _folds(stores)), 1)
+        for start, end in ((0, first), (last, axis.size)):
+            phased = self._phased(stores, forms, axis, start, end)
+            if phased is not None:
+                parts.append((end - 1, self._unswitched(phased, 0)))
+            elif end - start > most:
+                return None
+            else:
+                parts += [(place, self._at_place(stores, axis, place)) for place in range(start, end)]
+                most -= end - start
+            if start == 0 and first < last:
+                parts.append((last - 1, middle))
         (_, body), *others = reversed(parts)
         for place, part in others:
             body = (Branch(index(axis) <= place, part, body),)
         return body
+
+    def _phased(
+        self, stores: Stores, forms: Mapping[Expression, Affine], axis: Axis, first: int, last: int
+    ) -> Stores | None:
+        """The stores at some places of an axis with their windows in two phases, if these are long."""
+        rows = self._kernel.rows
+        if rows is None or first == last or not all(is_long(f, rows.together, self._tuning) for f in _folds(stores)):
+            return None
+        return in_phases(stores, forms, axis, first, last)
 
     def _at_place(self, stores: Stores, axis: Axis, place: int) -> Body:
         return (At(axis, place, self._unswitched(Piece(stores, axis, place, place + 1).stores, 0)),)
@@ -160,7 +182,7 @@ class _ComputeNest:
     def _fold_conditions(self, stores: Stores) -> dict[Expression, Affine]:
         """Comparisons inside folds that depend on outer axes and not on the vector axis, with their forms."""
         result: dict[Expression, Affine] = {}
-        for fold in (e for s in stores for e in walk(s.value) if isinstance(e, Fold)):
+        for fold in _folds(stores):
             inner = frozenset(fold.axes)
             for condition in _conditions(fold):
                 form = threshold_form(condition)
@@ -257,6 +279,10 @@ class _ComputeNest:
             bounds = (low, Least(End(axis), piece.last))
         limit = None if piece.size % count == 0 else piece.last - count
         return Loop(axis, *bounds, count, vector_body(self._making, piece.stores), limit)
+
+
+def _folds(stores: Stores) -> list[Fold]:
+    return [e for s in stores for e in walk(s.value) if isinstance(e, Fold)]
 
 
 def _conditions(fold: Fold) -> Iterator[Expression]:

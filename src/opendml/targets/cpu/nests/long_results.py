@@ -8,7 +8,7 @@ tile has fewer points than a register has lanes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from opendml.expression.affine import Affine, Element
 from opendml.expression.ir import Axis, Expression, Part, Variable, temporary
@@ -16,7 +16,7 @@ from opendml.expression.rewriting import substitute, walk
 from opendml.loops.nest import At, Body, ElementStore, Kind, Leaf, Loop
 from opendml.loops.nest_integers import Difference, Integer, Position, Product, Sum
 from opendml.targets.cpu.contraction import ContractionKernel
-from opendml.targets.cpu.kernel_parts import is_part, work_of_operation
+from opendml.targets.cpu.kernel_parts import is_part, work_of_values
 from opendml.targets.cpu.nests.tile_counts import TileCounts
 from opendml.targets.cpu.tuning import Tuning
 
@@ -90,7 +90,7 @@ def long_results(kernel: ContractionKernel, tuning: Tuning, total: Variable, til
         return None
     made = _made_of_single_sums(kernel) if kernel.turned else None
     values = [store.value for store in kernel.stores] if made is None else [made]
-    is_long = _work(values, tuning) >= tuning.long_results
+    is_long = work_of_values(values, tuning) >= tuning.long_results
     return LongResults(kernel, made, total, tile) if is_long and (made is not None or not kernel.turned) else None
 
 
@@ -109,8 +109,3 @@ def _is_of_single_sums(e: Expression, total: Part, vector: Axis) -> bool:
     return total in parts and all(
         part.address.coefficient(vector) in (0, 1) for part in parts if isinstance(part, Element)
     )
-
-
-def _work(values: Sequence[Expression], tuning: Tuning) -> int:
-    operations = {e for value in values for e in walk(value, is_part)}
-    return sum(work_of_operation(e, tuning) for e in operations)

@@ -6,10 +6,38 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from opendml.expression.affine import Affine, Element, is_unsafe, threshold_form
-from opendml.expression.ir import Axis, Expression, Fold, Part, Select, Variable
-from opendml.expression.rewriting import walk
-from opendml.loops.nest import At, Block, Body, Keeping, Leaf, Let, Loop, Node, Points, Prefetch, Reduce, Transpose
-from opendml.loops.nest_integers import End, Greatest, Integer, Least, Local, Start, Sum, ToBoundary, WholeSteps
+from opendml.expression.ir import Axis, Expression, Fold, Part, Select, Variable, temporary
+from opendml.expression.rewriting import substitute, walk
+from opendml.loops.nest import (
+    At,
+    Block,
+    Body,
+    ElementStore,
+    Keeping,
+    Leaf,
+    Let,
+    Loop,
+    Node,
+    Points,
+    Prefetch,
+    Reduce,
+    Transpose,
+)
+from opendml.loops.nest_integers import (
+    Difference,
+    End,
+    Greatest,
+    Integer,
+    Least,
+    Local,
+    Position,
+    Product,
+    Start,
+    Sum,
+    ToBoundary,
+    WholeSteps,
+)
+from opendml.targets.cpu.kernel_parts import is_part, work_of_values
 from opendml.targets.cpu.kernels import ComputeKernel
 from opendml.targets.cpu.nests.kept_rows import (
     in_order_of_evaluation,
@@ -18,7 +46,7 @@ from opendml.targets.cpu.nests.kept_rows import (
     parts_outside_selects,
     unconditional_loads,
 )
-from opendml.targets.cpu.nests.making import Making, Piece, Stores
+from opendml.targets.cpu.nests.making import Making, Piece, Stores, rewritten
 
 
 def vector_body(making: Making, stores: Stores) -> Body:
@@ -264,6 +292,9 @@ def _tiles(making: Making, stores: Stores, lanes: int, known: frozenset[Fold], i
     """The points along the tile, or the rows, that are computed together."""
     tile, rows = making.kernel.tile, making.kernel.rows
     if rows is not None:
+        kept = _kept_sum(making, stores, lanes, known) if rows.together > 1 and not is_aligned else None
+        if kept is not None:
+            return _in_turn(making, stores, lanes, kept)
         return (Points(rows.axis, rows.together, "together", _point(making, stores, lanes, known, is_aligned)),)
     if tile is None:
         return _point(making, stores, lanes, known, is_aligned)
@@ -287,6 +318,37 @@ def _point(making: Making, stores: Stores, lanes: int, known: frozenset[Fold], i
     if kernel.interleaved and lanes > 1:
         return (*nodes, Leaf(stores, written="interleaved"))
     return (*nodes, Leaf(stores, written="past the caches" if is_aligned else "each"))
+
+
+def _kept_sum(making: Making, stores: Stores, lanes: int, known: frozenset[Fold]) -> Part | None:
+    """The fold that long results are made of, if there is one, and nothing else that is computed for all points."""
+    values, kernel = [s.value for s in stores], making.kernel
+    parts = {part for value in values for part in walk(value, is_part) if isinstance(part, Part)}
+    is_long = work_of_values(values, making.target.tuning) >= making.target.tuning.long_results
+    if len(parts) != 1 or not is_long or lanes == 1 or kernel.interleaved or kernel.chosen_rows:
+        return None
+    (part,) = parts
+    is_plain = part.fold not in known and part in {p for value in values for p in parts_outside_selects(value)}
+    return part if is_plain else None
+
+
+def _in_turn(making: Making, stores: Stores, lanes: int, total: Part) -> Body:
+    """Rows whose folds are computed together, and what is made of them for one row after the other, by the same code:
+    the folds wait in memory."""
+    rows, vector = making.kernel.rows, making.kernel.vector
+    assert rows is not None
+    assert vector is not None
+    key = (-1, total.type.name, rows.together * lanes)
+    memory = making.rows.setdefault(key, temporary("waiting", total.type, (rows.together, lanes)))
+    base = Axis("waiting_base", 1 << 40)
+    here = Sum(Product(Position(rows.axis), lanes), Position(vector))
+    place = Affine(((base, 1), (rows.axis, lanes), (vector, 1)), 0)
+    made = rewritten(stores, substitute({total: Element(memory, place, True)}))
+    wait = Leaf((ElementStore(memory, place, total),))
+    nodes: Body = (*_lines(making, making.kernel.expected, lanes), Reduce((total.fold,)), wait)
+    end = Sum(Position(rows.axis), rows.together)
+    each = Loop(rows.axis, Position(rows.axis), end, 1, (Leaf(made),))
+    return (At(base, Difference(0, here), (Points(rows.axis, rows.together, "together", nodes), each)),)
 
 
 def _lines(making: Making, loads: Iterable[Element], lanes: int) -> Iterator[Prefetch]:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from opendml.expression.affine import Affine, Dependencies, Element, affine, is_unsafe, threshold_form
 from opendml.expression.element_types import BOOL, I64
 from opendml.expression.ir import Axis, Binary, Cast, Expression, Fold, Part, Select, Variable, constant
-from opendml.expression.rewriting import Contains, conjuncts, step_limits, walk
+from opendml.expression.rewriting import Contains, asks_for, conjuncts, step_limits, walk
 from opendml.loops.nest import (
     Accumulate,
     At,
@@ -71,6 +71,21 @@ def unrolled_axes(fold: Fold, copies: int, most: int, tuning: Tuning) -> tuple[A
         budget //= max(axis.size, 1)
         result.append(axis)
     return tuple(result)
+
+
+def is_long(fold: Fold, copies: int, tuning: Tuning) -> bool:
+    """Whether a sum of products at ``copies`` points would be too much code if all its steps were written out."""
+    return fold.contract and fold.steps * copies > tuning.overlapping_steps
+
+
+def _rolled_axes(fold: Fold, tap: Axis, copies: int, tuning: Tuning) -> frozenset[Axis]:
+    """The axes around the ``tap`` of a sum of products that are loops: those along which not all steps are taken and,
+    if it is long, those that no condition depends on: where steps stand is known only if they are written out."""
+    conditions = [e.condition for element in fold.elements for e in walk(element) if isinstance(e, Select)]
+    around = [axis for axis in fold.axes[: fold.axes.index(tap)] if fold.contract]
+    limits = step_limits(fold)
+    wanted = (axis for axis in around if axis in limits or (axis.size > 1 and is_long(fold, copies, tuning)))
+    return frozenset(axis for axis in wanted if not any(asks_for(condition, (axis,)) for condition in conditions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,8 +305,10 @@ class _ExpressionPlanner:
         self.expressions(fold.initial, place, draft)
         overlap = self._overlap if self._overlap is not None and self._overlap.tap in axes else None
         if overlap is not None:
-            here = replace(here.alone(), constants=here.constants | axes)
-            return Folding(fold, "points", fold.axes, overlap, tuple(ahead), self._steps(fold, here))
+            rolled = _rolled_axes(fold, overlap.tap, place.copies, self._tuning)
+            unrolled = tuple(axis for axis in fold.axes if axis not in rolled)
+            here = replace(here.alone(), constants=here.constants | frozenset(unrolled))
+            return Folding(fold, "points", unrolled, overlap, tuple(ahead), self._steps(fold, here))
         unrolled = unrolled_axes(fold, place.copies, place.most, self._tuning)
         here = replace(here, constants=here.constants | frozenset(unrolled))
         return Folding(fold, "points", unrolled, None, tuple(ahead), self._steps(fold, here))
