@@ -131,7 +131,8 @@ class Target(Protocol):
 
     def build(self, definitions: Sequence[Definition], progress: Progress | None = None) -> Built:
         """The code and the objects of definitions that belong together, as ``generate`` and ``compile`` give them: some
-        are compiled while others are written where that is faster, else ``built_in_turn``."""
+        are compiled while others are written where that is faster, else ``built_in_turn``. The first of them runs again
+        and again; what others compute is computed once."""
 
     def load(self, objects: Sequence[bytes], requirements: Requirements, thread_count: int) -> Executable:
         """A program's objects, in the order of its modules, ready to run. They are of this process's own making, or

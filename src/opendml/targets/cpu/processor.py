@@ -83,8 +83,12 @@ class Processor(CpuTarget):
         from opendml.targets.cpu.compilation import generate
         from opendml.targets.cpu.runtime.barrier_code import shared_ir
 
+        rare = self.tuned(simple_work=self.tuning.rare_work)
         with Compilation(self.machine, progress, [shared_ir(self.machine)]) as compilation:
-            codes = [generate(d, self, in_place=False, begin=compilation.begin) for d in definitions]
+            codes = [
+                generate(definition, rare if number else self, in_place=False, begin=compilation.begin)
+                for number, definition in enumerate(definitions)
+            ]
             modules = tuple(dict.fromkeys(module for code in codes for module in code.modules))
             objects, from_cache = compilation.finish(modules)
         return Built(codes, dict(zip(modules, objects, strict=True)), from_cache)

@@ -39,7 +39,14 @@ from opendml.loops.nest import ElementStore
 from opendml.loops.rewriting import lower_loads, lowered_stores
 from opendml.targets.cpu.chosen_rows import chosen_rows
 from opendml.targets.cpu.coalescing import coalesce
-from opendml.targets.cpu.kernel_parts import all_folds, elements_of, folds_along_vector, loads_of, scattered_by
+from opendml.targets.cpu.kernel_parts import (
+    all_folds,
+    elements_of,
+    folds_along_vector,
+    loads_of,
+    scattered_by,
+    work_of_values,
+)
 from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, Rows, ScanKernel, ScatterKernel
 from opendml.targets.cpu.prefetches import expected, is_far, next_rows, next_squares, prefetched
 from opendml.targets.cpu.target import CpuTarget
@@ -62,6 +69,8 @@ def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> 
     in_place = in_place and any(_same_layout(read, store.tensor) for read in reads for store in stores)
     kernel = ComputeKernel(stores, tuple(axes), (), vector, 1, in_place=in_place, reads=reads)
     tuning = target.tuning
+    if _is_simple(kernel, tuning):
+        return replace(kernel, shared=(), inner=kernel.shared, serial=True)
     kernel = _with_transposition(_with_interleaving(kernel, tuning), tuning)
     kernel = _with_rows(_with_tile(kernel, target), target)
     lanes = kernel.tile_size if kernel.transposed else _lanes(kernel, target)
@@ -80,6 +89,12 @@ def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> 
         next_rows=next_rows(kernel, tuning),
         expected=expected(kernel, tuning),
     )
+
+
+def _is_simple(kernel: ComputeKernel, tuning: Tuning) -> bool:
+    """Whether there is so little to do that one loop after the other will do."""
+    work = work_of(kernel) * (1 + work_of_values([store.value for store in kernel.stores], tuning))
+    return work <= tuning.simple_work and not all_folds(kernel)
 
 
 def schedule_scan(scan: Scan, target: CpuTarget) -> ScanKernel:

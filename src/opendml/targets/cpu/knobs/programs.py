@@ -36,3 +36,10 @@ class ProgramKnobs:
     many_pointers: int = 512
     """Tensors from which on the entry has their pointers where it uses them instead of all at its beginning: LLVM takes
     the longer over each call the more of them are alive."""
+
+    simple_work: int = 0
+    """Operations of a statement without folds up to which its code is one loop, point by point."""
+
+    rare_work: int = 1 << 19
+    """The same of statements that run once: half a millisecond each, where LLVM takes ten and more for squares that are
+    transposed in registers, of which a network has one for every filter."""
