@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 import opendml as dml
 from benchmarks.measure import Effort
-from benchmarks.networks import EXAMPLES, Model, networks
+from benchmarks.networks import Model, networks
 from benchmarks.small import SmallResult, empty_cache
 from benchmarks.timing import Timing
 from opendml.llvm.object_cache import DIRECTORY_VARIABLE
@@ -33,23 +33,21 @@ COLD: Final = 5.0
 CACHED: Final = 0.3
 """The same for one that is in the disk cache."""
 
-NETWORKS: Final = (EXAMPLES["mobilenet_v2"], EXAMPLES["resnet50"])
-
 Array = npt.NDArray[np.float32]
 Tensors = Sequence[dml.GraphTensor]
 
 
 def measure_compilation(
-    threads: int, effort: Effort, chosen: Sequence[str] = NETWORKS, progress: Callable[[str], None] = lambda _: None
+    threads: int, effort: Effort, progress: Callable[[str], None] = lambda _: None
 ) -> Iterator[SmallResult]:
-    """First results, and starts of networks where PyTorch is there to make them."""
+    """First results, and starts of all networks of float32 where PyTorch is there to make them."""
     rounds = max(effort.minimum_rounds, 5)
     progress("first results")
     yield from _first_results(threads, rounds)
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("onnx") is None:
         return
     with tempfile.TemporaryDirectory() as directory:
-        yield from _starts(Path(directory), chosen, threads, rounds, progress)
+        yield from _starts(Path(directory), threads, rounds, progress)
 
 
 # ------------------------------------------------------------------------------------------------------- small graphs
@@ -136,30 +134,33 @@ _ONNX_RUNTIME: Final = _TIMED.format(
 )
 
 
-def _starts(
-    directory: Path, chosen: Sequence[str], threads: int, rounds: int, progress: Callable[[str], None]
-) -> Iterator[SmallResult]:
+def _starts(directory: Path, threads: int, rounds: int, progress: Callable[[str], None]) -> Iterator[SmallResult]:
     """Networks compiled in new processes, then taken from the cache in others; beside them ONNX Runtime's sessions."""
-    files: dict[str, Path] = {}
-    for network in networks():
-        if network.name in chosen and network.batch == 1:
-            files[network.name] = directory / f"{len(files)}.onnx"
-            files[network.name].write_bytes(Model(network, threads).onnx)
-    for name, file in files.items():
-        progress(f"compilation: {name}")
-        caches = [directory / f"{file.stem}.{sample}" for sample in range(2)]
-        cold = [_seconds_of_start(_OPENDML, file, cache, threads) for cache in caches]
-        yield SmallResult(f"{name}: compiled by a new process", Timing.of(cold), COLD)
-        cached = [_seconds_of_start(_OPENDML, file, caches[0], threads) for _ in range(rounds)]
-        yield SmallResult(f"{name}: from the disk cache, in a new process", Timing.of(cached), CACHED)
-        if importlib.util.find_spec("onnxruntime") is not None:
-            theirs = [_seconds_of_start(_ONNX_RUNTIME, file, directory, threads) for _ in range(rounds)]
-            yield SmallResult(f"{name}: ONNX Runtime, in a new process", Timing.of(theirs))
+    for number, network in enumerate(networks()):
+        if network.batch > 1 or network.quantize is not None or network.is_half:
+            continue
+        progress(f"compilation: {network.name}")
+        file = directory / f"{number}.onnx"
+        file.write_bytes(Model(network, threads).onnx)
+        yield from _starts_of(network.name, file, threads, rounds)
+        file.unlink()
+
+
+def _starts_of(name: str, file: Path, threads: int, rounds: int) -> Iterator[SmallResult]:
+    caches = [file.with_suffix(f".{sample}") for sample in range(2)]
+    cold = [_seconds_of_start(_OPENDML, file, cache, threads) for cache in caches]
+    yield SmallResult(f"{name}: compiled by a new process", Timing.of(cold), COLD)
+    cached = [_seconds_of_start(_OPENDML, file, caches[0], threads) for _ in range(rounds)]
+    yield SmallResult(f"{name}: from the disk cache, in a new process", Timing.of(cached), CACHED)
+    if importlib.util.find_spec("onnxruntime") is not None:
+        theirs = [_seconds_of_start(_ONNX_RUNTIME, file, caches[0], threads) for _ in range(rounds)]
+        yield SmallResult(f"{name}: ONNX Runtime, in a new process", Timing.of(theirs))
 
 
 def _seconds_of_start(program: str, file: Path, cache: Path, threads: int) -> float:
-    """What a new process takes for the imports and the model."""
+    """What a new process takes for the imports, of modules whose byte code is kept as usual, and the model."""
     environment = os.environ | {DIRECTORY_VARIABLE: str(cache), "OPENDML_NUM_THREADS": str(threads)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     arguments = [sys.executable, "-c", program, str(file)]
     done = subprocess.run(arguments, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return float(json.loads(done.stdout))
