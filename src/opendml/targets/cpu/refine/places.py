@@ -86,6 +86,8 @@ class _Search:
 
     def worth(self) -> dict[Expression, tuple[Axis, ...]]:
         """Expressions, and the axes of the table of each."""
+        if not (self._has_rounded_numbers() or self._conditions()):
+            return {}
         candidates = dict(self._largest())
         if not any(map(_finds_places, candidates)) and not candidates.keys() & self._conditions():
             return {}
@@ -95,6 +97,13 @@ class _Search:
             if operations(e, others) < self.tuning.table_operations:
                 del found[e]
         return found
+
+    def _has_rounded_numbers(self) -> bool:
+        """Whether there may be a coordinate that is made of numbers: sooner known than what is worth a table."""
+        roots = (e for s in self.compute.stores for e in (*s.coordinates, s.value))
+        return any(
+            isinstance(e, Cast) and e.operand.type.is_float and not e.type.is_float for r in roots for e in walk(r)
+        )
 
     def _largest(self) -> Iterator[tuple[Expression, tuple[Axis, ...]]]:
         """Expressions of few axes that are computed ``Tuning.table_reads`` times at each of their points."""

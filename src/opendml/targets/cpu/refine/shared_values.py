@@ -63,7 +63,7 @@ def _shared(statement: Statement, repeats: int) -> Iterator[tuple[Expression, tu
     if not isinstance(statement, Compute) or len(statement.stores) != 1:
         return
     (store,) = statement.stores
-    if any(isinstance(e, Fold) for e in walk(store.value)):
+    if not _is_slow(store.value) or any(isinstance(e, Fold) for e in walk(store.value)):
         return
     address, moving = address_of(store.tensor, store.coordinates), [a for a in statement.axes if a.size > 1]
     row = min(moving, key=lambda axis: abs(address.coefficient(axis)), default=None)
