@@ -13,10 +13,11 @@ from collections.abc import Callable
 from opendml.expression.affine import Affine, Element
 from opendml.expression.ir import Axis, Expression, Part, Variable, temporary
 from opendml.expression.rewriting import substitute, walk
-from opendml.loops.nest import At, Body, ElementStore, Kind, Leaf, Loop
-from opendml.loops.nest_integers import Difference, Integer, Position, Product, Sum
+from opendml.loops.nest import Body, ElementStore, Kind, Leaf, Loop
+from opendml.loops.nest_integers import Position, Sum
 from opendml.targets.cpu.contraction import ContractionKernel
 from opendml.targets.cpu.kernel_parts import is_part, work_of_values
+from opendml.targets.cpu.nests.corners import Corner, corner_of
 from opendml.targets.cpu.nests.tile_counts import TileCounts
 from opendml.targets.cpu.tuning import Tuning
 
@@ -39,36 +40,24 @@ class LongResults:
 
     def stored(self, counts: TileCounts, leaves: Callable[[Expression], Body]) -> Body:
         """The registers of sums to memory, and from there to the leaves."""
-        base, place = self._place(counts)
-        waiting = Element(self.memory, place, True)
-        return (At(base, self._origin(counts), (*self._kept(counts, place), *self._each(counts, leaves(waiting)))),)
+        corner = self._corner(counts)
+        waiting = Element(self.memory, corner.address, True)
+        return corner.begins((*self._kept(counts, corner.address), *self._each(counts, leaves(waiting))))
 
     def replaced(self, counts: TileCounts) -> Body:
         """What is made of the registers of sums takes their place."""
         assert self.made is not None
-        base, place = self._place(counts)
-        waiting = Element(self.memory, place, True)
+        corner = self._corner(counts)
+        waiting = Element(self.memory, corner.address, True)
         value = substitute({Part(self._kernel.fold, 0): waiting})(self.made)
-        each = self._each(counts, (Leaf((ElementStore(self.memory, place, value),)),))
+        each = self._each(counts, (Leaf((ElementStore(self.memory, corner.address, value),)),))
         back = self._tile("together", counts, (Leaf(registers=(self._total,), values=(waiting,)),))
-        return (At(base, self._origin(counts), (*self._kept(counts, place), *each, *back)),)
+        return corner.begins((*self._kept(counts, corner.address), *each, *back))
 
-    def _pitches(self, counts: TileCounts) -> dict[Axis, int]:
-        """How far apart the sums of neighbouring points are."""
+    def _corner(self, counts: TileCounts) -> Corner:
         kernel = self._kernel
         rows = {} if counts.row is None else {counts.row: counts.points * kernel.strip}
-        return {**rows, kernel.tile: kernel.strip, kernel.vector: 1}
-
-    def _place(self, counts: TileCounts) -> tuple[Axis, Affine]:
-        """Where a sum is, and the axis that makes it begin where the tile does."""
-        base = Axis("waiting_base", 1 << 40)
-        return base, Affine(((base, 1), *self._pitches(counts).items()), 0)
-
-    def _origin(self, counts: TileCounts) -> Integer:
-        here: Integer = 0
-        for axis, pitch in self._pitches(counts).items():
-            here = Sum(here, Product(Position(axis), pitch))
-        return Difference(0, here)
+        return corner_of({**rows, kernel.tile: kernel.strip, kernel.vector: 1})
 
     def _kept(self, counts: TileCounts, place: Affine) -> Body:
         return self._tile("unrolled", counts, (Leaf((ElementStore(self.memory, place, self._total),)),))

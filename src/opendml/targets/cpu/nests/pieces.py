@@ -24,14 +24,12 @@ from opendml.loops.nest import (
     Transpose,
 )
 from opendml.loops.nest_integers import (
-    Difference,
     End,
     Greatest,
     Integer,
     Least,
     Local,
     Position,
-    Product,
     Start,
     Sum,
     ToBoundary,
@@ -39,6 +37,7 @@ from opendml.loops.nest_integers import (
 )
 from opendml.targets.cpu.kernel_parts import is_part, work_of_values
 from opendml.targets.cpu.kernels import ComputeKernel
+from opendml.targets.cpu.nests.corners import corner_of
 from opendml.targets.cpu.nests.kept_rows import (
     in_order_of_evaluation,
     kept_rows,
@@ -340,15 +339,13 @@ def _in_turn(making: Making, stores: Stores, lanes: int, total: Part) -> Body:
     assert vector is not None
     key = (-1, total.type.name, rows.together * lanes)
     memory = making.rows.setdefault(key, temporary("waiting", total.type, (rows.together, lanes)))
-    base = Axis("waiting_base", 1 << 40)
-    here = Sum(Product(Position(rows.axis), lanes), Position(vector))
-    place = Affine(((base, 1), (rows.axis, lanes), (vector, 1)), 0)
-    made = rewritten(stores, substitute({total: Element(memory, place, True)}))
-    wait = Leaf((ElementStore(memory, place, total),))
+    corner = corner_of({rows.axis: lanes, vector: 1})
+    made = rewritten(stores, substitute({total: Element(memory, corner.address, True)}))
+    wait = Leaf((ElementStore(memory, corner.address, total),))
     nodes: Body = (*_lines(making, making.kernel.expected, lanes), Reduce((total.fold,)), wait)
     end = Sum(Position(rows.axis), rows.together)
     each = Loop(rows.axis, Position(rows.axis), end, 1, (Leaf(made),))
-    return (At(base, Difference(0, here), (Points(rows.axis, rows.together, "together", nodes), each)),)
+    return corner.begins((Points(rows.axis, rows.together, "together", nodes), each))
 
 
 def _lines(making: Making, loads: Iterable[Element], lanes: int) -> Iterator[Prefetch]:
