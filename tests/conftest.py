@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 import pytest
 from properties import MANY, SHARE_OF_MANY, some
+
+
+@pytest.fixture(scope="module")
+def no_cache() -> Iterator[None]:
+    """Code that is used once is not worth keeping."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENDML_CACHE", "0")
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -46,12 +46,7 @@ fuzz = settings(
 )
 
 
-@pytest.fixture(autouse=True, scope="module")
-def no_cache() -> Iterator[None]:
-    """Code that is used once is not worth keeping."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENDML_CACHE", "0")
-        yield
+pytestmark = pytest.mark.usefixtures("no_cache")
 
 
 def test_every_operator_is_drawn() -> None:

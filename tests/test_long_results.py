@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal, get_args
 
 import pytest
@@ -25,12 +24,7 @@ WRITTEN_OUT = 1 << 30
 """So many operations that no result has them."""
 
 
-@pytest.fixture(autouse=True, scope="module")
-def no_cache() -> Iterator[None]:
-    """Code that is used once is not worth keeping."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENDML_CACHE", "0")
-        yield
+pytestmark = pytest.mark.usefixtures("no_cache")
 
 
 Added = Literal["nothing", "before", "behind"]

@@ -8,7 +8,7 @@ both sides: the interpreter of nests looks at each, and code runs between guard 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -47,13 +47,7 @@ from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.processor import Processor
 from opendml.targets.cpu.schedule import schedule_compute
 
-
-@pytest.fixture(autouse=True, scope="module")
-def no_cache() -> Iterator[None]:
-    """Code that is used once is not worth keeping."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENDML_CACHE", "0")
-        yield
+pytestmark = pytest.mark.usefixtures("no_cache")
 
 
 ANY: dict[str, Any] = {"suppress_health_check": list(HealthCheck)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,12 +19,7 @@ from opendml.targets.cpu.processor import Processor
 SIMPLE = 1 << 19
 
 
-@pytest.fixture(autouse=True, scope="module")
-def no_cache() -> Iterator[None]:
-    """Code that is used once is not worth keeping."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENDML_CACHE", "0")
-        yield
+pytestmark = pytest.mark.usefixtures("no_cache")
 
 
 def copy(sizes: list[int], source: str = "float32", result: str = "float32") -> Definition:

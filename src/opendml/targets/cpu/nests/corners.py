@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from opendml.expression.affine import Affine
 from opendml.expression.ir import Axis
-from opendml.loops.nest import At, Body
+from opendml.loops.nest import At, Body, Loop
 from opendml.loops.nest_integers import Difference, Integer, Position, Product, Sum
 
 
@@ -32,3 +32,8 @@ def corner_of(pitches: Mapping[Axis, int]) -> Corner:
     for other in others:
         total = Sum(total, other)
     return Corner(base, Affine(((base, 1), *pitches.items()), 0), Difference(0, total))
+
+
+def each_from_here(axis: Axis, count: int, body: Body) -> Body:
+    """A loop over so many points from where an axis stands now."""
+    return (Loop(axis, Position(axis), Sum(Position(axis), count), 1, body),)

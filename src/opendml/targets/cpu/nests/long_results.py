@@ -13,11 +13,10 @@ from collections.abc import Callable
 from opendml.expression.affine import Affine, Element
 from opendml.expression.ir import Axis, Expression, Part, Variable, temporary
 from opendml.expression.rewriting import substitute, walk
-from opendml.loops.nest import Body, ElementStore, Kind, Leaf, Loop
-from opendml.loops.nest_integers import Position, Sum
+from opendml.loops.nest import Body, ElementStore, Kind, Leaf
 from opendml.targets.cpu.contraction import ContractionKernel
 from opendml.targets.cpu.kernel_parts import is_part, work_of_values
-from opendml.targets.cpu.nests.corners import Corner, corner_of
+from opendml.targets.cpu.nests.corners import Corner, corner_of, each_from_here
 from opendml.targets.cpu.nests.tile_counts import TileCounts
 from opendml.targets.cpu.tuning import Tuning
 
@@ -68,7 +67,7 @@ class LongResults:
         body = self._tile("unrolled", row, leaves)
         for axis in dict.fromkeys((counts.tile, counts.row)):
             if axis is not None:
-                body = (Loop(axis, Position(axis), Sum(Position(axis), counts.along(axis)), 1, body),)
+                body = each_from_here(axis, counts.along(axis), body)
         return body
 
 

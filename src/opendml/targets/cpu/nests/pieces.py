@@ -29,7 +29,6 @@ from opendml.loops.nest_integers import (
     Integer,
     Least,
     Local,
-    Position,
     Start,
     Sum,
     ToBoundary,
@@ -37,7 +36,7 @@ from opendml.loops.nest_integers import (
 )
 from opendml.targets.cpu.kernel_parts import is_part, work_of_values
 from opendml.targets.cpu.kernels import ComputeKernel
-from opendml.targets.cpu.nests.corners import corner_of
+from opendml.targets.cpu.nests.corners import corner_of, each_from_here
 from opendml.targets.cpu.nests.kept_rows import (
     in_order_of_evaluation,
     kept_rows,
@@ -343,9 +342,8 @@ def _in_turn(making: Making, stores: Stores, lanes: int, total: Part) -> Body:
     made = rewritten(stores, substitute({total: Element(memory, corner.address, True)}))
     wait = Leaf((ElementStore(memory, corner.address, total),))
     nodes: Body = (*_lines(making, making.kernel.expected, lanes), Reduce((total.fold,)), wait)
-    end = Sum(Position(rows.axis), rows.together)
-    each = Loop(rows.axis, Position(rows.axis), end, 1, (Leaf(made),))
-    return corner.begins((Points(rows.axis, rows.together, "together", nodes), each))
+    each = each_from_here(rows.axis, rows.together, (Leaf(made),))
+    return corner.begins((Points(rows.axis, rows.together, "together", nodes), *each))
 
 
 def _lines(making: Making, loads: Iterable[Element], lanes: int) -> Iterator[Prefetch]:

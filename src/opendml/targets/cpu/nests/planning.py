@@ -81,9 +81,10 @@ def is_long(fold: Fold, copies: int, tuning: Tuning) -> bool:
 def _rolled_axes(fold: Fold, tap: Axis, copies: int, tuning: Tuning) -> frozenset[Axis]:
     """The axes around the ``tap`` of a sum of products that are loops: those along which not all steps are taken and,
     if it is long, those that no condition depends on: where steps stand is known only if they are written out."""
+    if not fold.contract:
+        return frozenset()
     conditions = [e.condition for element in fold.elements for e in walk(element) if isinstance(e, Select)]
-    around = [axis for axis in fold.axes[: fold.axes.index(tap)] if fold.contract]
-    limits = step_limits(fold)
+    around, limits = fold.axes[: fold.axes.index(tap)], step_limits(fold)
     wanted = (axis for axis in around if axis in limits or (axis.size > 1 and is_long(fold, copies, tuning)))
     return frozenset(axis for axis in wanted if not any(asks_for(condition, (axis,)) for condition in conditions))
 

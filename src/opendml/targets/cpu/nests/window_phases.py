@@ -44,8 +44,8 @@ def in_phases(
     """The stores at some places of an axis with their sum in two phases, if one of the ``conditions`` is left there,
     which tells one step along the outermost axis of the sum from another."""
     here = Piece(stores, axis, first, last).stores
-    folds = {e for store in here for e in walk(store.value) if isinstance(e, Fold)}
-    left = {e for store in here for e in walk(store.value)} & conditions.keys()
+    parts = {e for store in here for e in walk(store.value)}
+    folds, left = [e for e in parts if isinstance(e, Fold)], parts & conditions.keys()
     if len(folds) != 1 or len(left) != 1:
         return None
     (fold,), (condition,) = folds, left

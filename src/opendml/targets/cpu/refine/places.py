@@ -86,10 +86,11 @@ class _Search:
 
     def worth(self) -> dict[Expression, tuple[Axis, ...]]:
         """Expressions, and the axes of the table of each."""
-        if not (self._has_rounded_numbers() or self._conditions()):
+        conditions = self._conditions()
+        if not (conditions or self._has_rounded_numbers()):
             return {}
         candidates = dict(self._largest())
-        if not any(map(_finds_places, candidates)) and not candidates.keys() & self._conditions():
+        if not any(map(_finds_places, candidates)) and not candidates.keys() & conditions:
             return {}
         found = dict(sorted(candidates.items(), key=lambda item: -operations(item[0])))
         for e in list(found):
@@ -101,9 +102,7 @@ class _Search:
     def _has_rounded_numbers(self) -> bool:
         """Whether there may be a coordinate that is made of numbers: sooner known than what is worth a table."""
         roots = (e for s in self.compute.stores for e in (*s.coordinates, s.value))
-        return any(
-            isinstance(e, Cast) and e.operand.type.is_float and not e.type.is_float for r in roots for e in walk(r)
-        )
+        return any(True for root in roots for _ in _rounded(root))
 
     def _largest(self) -> Iterator[tuple[Expression, tuple[Axis, ...]]]:
         """Expressions of few axes that are computed ``Tuning.table_reads`` times at each of their points."""
@@ -156,5 +155,9 @@ def _is_of_numbers(e: Expression) -> bool:
 
 def _finds_places(e: Expression) -> bool:
     """Whether a coordinate is made of floating-point numbers in an expression."""
-    casts = (p for p in walk(e) if isinstance(p, Cast) and p.type.kind != "float")
-    return any(p.operand.type.is_float and _is_of_numbers(p.operand) for p in casts)
+    return any(map(_is_of_numbers, _rounded(e)))
+
+
+def _rounded(e: Expression) -> Iterator[Expression]:
+    """The floating-point numbers in an expression that become integers."""
+    return (p.operand for p in walk(e) if isinstance(p, Cast) and p.operand.type.is_float and not p.type.is_float)
