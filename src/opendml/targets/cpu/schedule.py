@@ -71,7 +71,7 @@ def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> 
     tuning = target.tuning
     if _is_simple(kernel, tuning):
         return replace(kernel, shared=(), inner=kernel.shared, serial=True)
-    kernel = _with_transposition(_with_interleaving(kernel, tuning), tuning)
+    kernel = _with_transposition(_with_interleaving(kernel, tuning), target)
     kernel = _with_rows(_with_tile(kernel, target), target)
     lanes = kernel.tile_size if kernel.transposed else _lanes(kernel, target)
     work = work_of(kernel) * (tuning.line_work if _writes_lines(kernel, target) else 1)
@@ -314,9 +314,9 @@ def _with_interleaving(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
     )
 
 
-def _with_transposition(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
+def _with_transposition(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     """Tile the axis along which an input is contiguous, where the vector axis walks over its rows."""
-    vector = kernel.vector
+    vector, tuning = kernel.vector, target.tuning
     if vector is None or kernel.tile is not None or all_folds(kernel):
         return kernel
     if any(abs(store.address.coefficient(vector)) != 1 for store in kernel.stores):
@@ -324,16 +324,35 @@ def _with_transposition(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
     elements = elements_of(kernel)
     across = [e for e in elements if abs(e.address.coefficient(vector)) > tuning.shuffled_stride]
     widest = max(t.type.bits for t in (kernel.stores[0].tensor, *(e.tensor for e in across)))
-    most = min(tuning.transposed_points, tuning.transposed_bytes * 8 // widest)
     for axis in kernel.shared:
+        kept, line = _rows_kept(kernel, axis, target), target.machine.cache_line * 8 // widest
+        most = _largest_square(widest, target, in_parts=kept >= line)
         size = power_below(min(axis.size, vector.size, most))
         if kernel.in_place and axis.size % size:
             continue  # the last tile would be moved back, and some points computed twice
         if across and size >= tuning.least_square and all(e.address.coefficient(axis) == 1 for e in across):
             shared = tuple(a for a in kernel.shared if a is not axis)
-            block = size * max(1, tuning.tile_block // size)
+            block = size * max(1, min(tuning.tile_block, max(kept, line)) // size)
             return replace(kernel, shared=shared, tile=axis, tile_size=size, tile_block=block, transposed=True)
     return kernel
+
+
+def _largest_square(bits: int, target: CpuTarget, *, in_parts: bool) -> int:
+    """Rows and columns of a square of elements that is transposed in registers: as many as these hold, or where lines
+    cannot wait for their other parts, as a register has."""
+    machine, tuning = target.machine, target.tuning
+    size = most = min(tuning.transposed_points, tuning.transposed_bytes * 8 // bits)
+    while size > 1 and size * -(-size // machine.lanes(bits)) > machine.vector_registers:
+        size //= 2
+    return size if in_parts else max(size, min(machine.lanes(bits), most))
+
+
+def _rows_kept(kernel: ComputeKernel, axis: Axis, target: CpuTarget) -> int:
+    """Of how many rows of the outputs, one behind the other along an axis, the nearest cache keeps a line each: rows
+    that are a multiple of its period apart, or of a part of that, share the places of few lines there."""
+    tuning, line = target.tuning, target.machine.cache_line
+    apart = min(math.gcd(bytes_between(store, axis), tuning.cache_period) for store in kernel.stores)
+    return tuning.cache_ways * tuning.cache_period // max(apart, line)
 
 
 def _is_streamed(kernel: ComputeKernel, tuning: Tuning) -> bool:

@@ -13,10 +13,18 @@ class VectorKnobs:
     """Sizes of a last axis that is interleaved in registers, in points."""
 
     transposed_bytes: int = 64
-    """Bytes of a row of the squares that are transposed in registers at most: a register, or a line."""
+    """Bytes of a row of the squares that are transposed in registers at most: a line."""
 
     transposed_points: int = 32
-    """Rows and columns of such a square at most: the registers of a processor."""
+    """Rows and columns of such a square at most. They are as many as registers hold: larger ones, most of which waits
+    on the stack, take half as long again, and five times as long where they have four times the registers (Zen 3)."""
+
+    cache_period: int = 4096
+    """Bytes from one address to the next whose line has the same places in the nearest cache: all processors that find
+    places before they know a physical address have a page."""
+
+    cache_ways: int = 8
+    """Such places, at least."""
 
     shuffled_stride: int = 4
     """Largest step between neighbouring lanes, in elements, that is loaded as whole vectors and picked apart by
