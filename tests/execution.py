@@ -86,13 +86,14 @@ def _run_interpreted(desc: Operator, arrays: Sequence[Array | None]) -> list[Any
     ]
 
 
-ALL_THREADS: Final = replace(TUNING, serial_work=0, pooled_work=0)
-"""However small a kernel is, all threads take part in it, and take some of its work items from its pool."""
+ALL_THREADS: Final = replace(TUNING, serial_work=0, pooled_work=0, little_work=0)
+"""However small a kernel is, all threads take part in it, and take some of its work items from its pool; and its code
+is that of a large one."""
 
 
 def compile_in_parallel(desc: Operator, tuning: Tuning = TUNING, *, at_end: bool = True) -> Program:
-    """The program of a descriptor; however small, all threads take part in it. Each thread's own memory lies between
-    pages that tests protect, at their ``at_end``."""
+    """The program of a descriptor; however small, all threads take part in it, and its code is that of a large one.
+    Each thread's own memory lies between pages that tests protect, at their ``at_end``."""
     protected: list[int] = []
 
     def plan(definition: Definition, _: object) -> memory_plan.MemoryPlan:
@@ -103,7 +104,9 @@ def compile_in_parallel(desc: Operator, tuning: Tuning = TUNING, *, at_end: bool
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sequence_module, "plan_memory", plan)
         _scratch_between_pages(patch, at_end)
-        program = compile_operator(desc, thread_count=7, tuning=replace(tuning, serial_work=0, pooled_work=0))
+        program = compile_operator(
+            desc, thread_count=7, tuning=replace(tuning, serial_work=0, pooled_work=0, little_work=0)
+        )
     assert isinstance(program.executable, CpuExecutable)
     PROTECTED[program] = [*protected, *_pages_between_scratch(program.executable)]
     return program

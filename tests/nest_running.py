@@ -66,9 +66,10 @@ OTHERS = [
 ]
 """Processors whose nests run here, too, though their code does not."""
 
-MANY_THREADS = replace(TUNING, serial_work=0, pooled_work=0)
+MANY_THREADS = replace(TUNING, serial_work=0, pooled_work=0, little_work=0)
 TUNINGS = [
     MANY_THREADS,
+    replace(MANY_THREADS, little_work=TUNING.little_work),
     replace(MANY_THREADS, work_between_looks=16, pooled_part=0.5, prefetched_bytes=0, stored_prefetch_distance=64),
     replace(MANY_THREADS, streamed_bytes=0, streamed_row_bytes=0, prefetched_bytes=0, long_results=1),
     replace(MANY_THREADS, streamed_bytes=0, streamed_row_bytes=1 << 40, stage_bytes=512),

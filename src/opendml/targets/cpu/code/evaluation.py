@@ -72,7 +72,7 @@ class Evaluator:
         self.dependencies = Dependencies()
         self.target = target
         self.plan = AS_THEY_STAND
-        self._scopes = Scopes()
+        self._scopes = Scopes(lambda: builder.block)
         self.memory = Memory(builder, self._scopes, pointers, target, prefetched, instructions)
         self._forms: dict[Expression, Affine] = {}
         self._orders: dict[Expression, tuple[list[Axis], list[Variable]]] = {}
@@ -90,9 +90,10 @@ class Evaluator:
         yield
         self.plan = before
 
-    def scope(self) -> AbstractContextManager[None]:
-        """What is computed inside is not known outside: for blocks that need not be executed."""
-        return self._scopes.inner()
+    def scope(self, *, in_line: bool = False) -> AbstractContextManager[None]:
+        """What is computed inside is not known outside: for blocks that need not be executed, or ``in_line``, where
+        places are known still."""
+        return self._scopes.inner(in_line=in_line)
 
     # Values ----------------------------------------------------------------------------------------------------------
 
@@ -294,7 +295,7 @@ class Evaluator:
             product = name if coefficient == 1 else self.builder.assign(f"mul nsw i64 {name}, {coefficient}")
             text = product if text is None else self.builder.assign(f"add nsw i64 {text}, {product}")
         assert text is not None
-        return self._scopes.put(key, index_value(text)), constant
+        return self._scopes.put_in_block(key, index_value(text)), constant
 
     def place(self, tensor: Tensor, address: Affine, point: Point) -> Place:
         """An element of a tensor: for the first lane."""

@@ -29,21 +29,27 @@ from opendml.targets.cpu.words_in_memory import BYTES
 
 
 class Scopes:
-    """What has been computed, by what it was computed from, in scopes that follow the control flow."""
+    """What has been computed, by what it was computed from, in scopes that follow the control flow. ``block`` gives
+    the block that is being written."""
 
-    def __init__(self) -> None:
+    def __init__(self, block: Callable[[], str]) -> None:
         self._known: dict[object, Value] = {}
         self._before: list[dict[object, Value | None]] = [{}]  # for each scope, what its keys meant outside of it
+        self._block = block
+        self._goes_on: list[str | None] = [None]  # for each scope in line, the block that it began in
         self.find: Callable[[object], Value | None] = self._known.get
         """What is known under a key: values are asked for far more often than scopes begin and end."""
 
     @contextmanager
-    def inner(self) -> Iterator[None]:
-        """What is computed inside is not known outside: for blocks that need not be executed."""
+    def inner(self, *, in_line: bool = False) -> Iterator[None]:
+        """What is computed inside is not known outside: for blocks that need not be executed, or ``in_line``, for what
+        is executed as what is around it."""
         before: dict[object, Value | None] = {}
         self._before.append(before)
+        self._goes_on.append(self._block() if in_line else None)
         yield
         self._before.pop()
+        self._goes_on.pop()
         for key, value in before.items():
             if value is None:
                 del self._known[key]
@@ -58,6 +64,16 @@ class Scopes:
     def put(self, key: object, value: Value) -> Value:
         """``value``, known from here to the end of the innermost scope."""
         self._before[-1].setdefault(key, self._known.get(key))
+        self._known[key] = value
+        return value
+
+    def put_in_block(self, key: object, value: Value) -> Value:
+        """The same of what depends on its key alone, as places do: known behind scopes in line, too, of the block that
+        is being written."""
+        block, scope = self._block(), len(self._before) - 1
+        while self._goes_on[scope] == block:
+            scope -= 1
+        self._before[scope].setdefault(key, self._known.get(key))
         self._known[key] = value
         return value
 
@@ -161,12 +177,12 @@ class Memory:
         element = vector_type(place.tensor.type, 1)
         pointer, origin = self._pointers[place.tensor]
         if place.base is not None:
-            key = ("pointer", id(place.tensor), place.base.text, self._since)
+            key = ("pointer", pointer, place.base.text, place.size, self._since, self._keeps_bases)
             found = self._scopes.find(key)
             if found is None:
                 text = self.builder.assign(f"getelementptr {element}, ptr {pointer}, i64 {place.base.text}")
                 text = self.builder.opaque(text) if self._keeps_bases else text
-                found = self._scopes.put(key, index_value(text))
+                found = self._scopes.put_in_block(key, index_value(text))
             pointer = found.text
         if place.constant != origin:
             pointer = self.builder.assign(f"getelementptr {element}, ptr {pointer}, i64 {place.constant - origin}")

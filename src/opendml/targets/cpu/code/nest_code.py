@@ -129,7 +129,8 @@ class _NestWriter:
             _WRITE[type(node)](self, node, place)
 
     def block(self, node: Block, place: _Place) -> None:
-        self._inside(node.body, place)
+        with self._evaluator.scope(in_line=True):
+            self.body(node.body, place)
 
     def _inside(self, body: Body, place: _Place) -> None:
         """A body whose values are not known behind it."""

@@ -15,6 +15,7 @@ from opendml.targets.cpu.code.modules import ModuleWriter
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, ScanKernel, ScatterKernel
 from opendml.targets.cpu.schedule import schedule_compute, schedule_order, schedule_scan, schedule_scatter, work_of
+from opendml.targets.cpu.short_code import short_where_little
 from opendml.targets.cpu.target import CpuTarget
 
 Kernel = ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel | OrderKernel
@@ -68,7 +69,7 @@ class KernelWriter:
         self, statement: Single, repeats: tuple[Axis, ...], order: Mapping[Tensor, int], sharing: Sharing
     ) -> WrittenKernel:
         """The kernel of a statement."""
-        target = self._targets[sharing]
+        target = short_where_little(statement, repeats, self._targets[sharing])
         kernel = scheduled(statement, target, self._in_place)
         tensors = sorted(kernel.reads | writes_of(statement), key=order.__getitem__)
         code = kernel_code(kernel, tensors, repeats, target)

@@ -271,7 +271,7 @@ class _Choices:
             each = 1.0 if row is None else -(-row.size // rows) / row.size
             rest = row_cost(tile._replace(tile_size=size, row=row, row_count=rows))
             cycles = others * (whole * row_cost(tile) + left // size * each * rest)
-            cycles *= 1 + self.tuning.worth_code
+            cycles = cycles * (1 + self.tuning.worth_code) + self.tuning.cycles_worth_code
         else:
             # Rows that are left are a tile of their own, others are done twice.
             counts = (axis.size / n if axis is not tile.tile else -(-axis.size // n) for axis, n in steps.items())

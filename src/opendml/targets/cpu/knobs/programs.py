@@ -43,3 +43,7 @@ class ProgramKnobs:
     rare_work: int = 1 << 19
     """The same of statements that run once: half a millisecond each, where LLVM takes ten and more for squares that are
     transposed in registers, of which a network has one for every filter."""
+
+    little_work: int = 1 << 16
+    """Steps of a statement, with all its repetitions, up to which its code is short (``short_code.py``): up to fifty
+    microseconds of one thread."""

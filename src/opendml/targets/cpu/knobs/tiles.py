@@ -28,6 +28,11 @@ class TileKnobs:
     worth_code: float = 1 / 64
     """By which part sums have to take less time where points that are left have a tile of their own, and its code."""
 
+    cycles_worth_code: int = 192
+    """Cycles of all sums that this has to take less at least. Of products of 19x64 by 64x128 and the like the code is
+    a half to a third then, and they take as long; convolutions of 64 to 32 channels of 14x14 would take a twelfth
+    longer with 256 (Zen 3, AVX2)."""
+
     redone_work: int = 2048
     """Multiply-adds of a register up to which rows and strips that are left are done with others before them once more,
     as all others are: half a microsecond. LLVM takes ten milliseconds for code of their own."""

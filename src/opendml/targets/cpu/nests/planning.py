@@ -57,13 +57,14 @@ def planned(
     return replace(nest, body=body, is_planned=True)
 
 
-def unrolled_axes(fold: Fold, copies: int, most: int, tuning: Tuning) -> tuple[Axis, ...]:
-    """The inner axes of a fold at ``copies`` points side by side that are written out, innermost first: up to ``most``
-    steps. One with partial results has a loop there."""
+def _unrolled_axes(fold: Fold, place: _Place, tuning: Tuning) -> tuple[Axis, ...]:
+    """The inner axes of a fold that are written out, innermost first, up to so many steps at the points side by side
+    there. One with partial results has a loop there."""
     if fold.partials > 1:
         return ()
-    steps = most * 2 // max(copies, 1) if copies > 1 else most
-    operations = sum(1 for e in (*fold.elements, *fold.combine.result) for _ in walk(e))
+    steps = place.most * 2 // place.copies if place.copies > 1 else place.most
+    parts = [e for root in (*fold.elements, *fold.combine.result) for e in walk(root)]
+    operations = len(parts) + sum(_lane_by_lane(e, place, tuning) for e in parts)
     budget, result = max(1, min(steps, tuning.unrolled_operations // operations)), list[Axis]()
     for axis in reversed(fold.axes):
         if axis.size > budget:
@@ -71,6 +72,14 @@ def unrolled_axes(fold: Fold, copies: int, most: int, tuning: Tuning) -> tuple[A
         budget //= max(axis.size, 1)
         result.append(axis)
     return tuple(result)
+
+
+def _lane_by_lane(e: Expression, place: _Place, tuning: Tuning) -> int:
+    """The loads, and what gathers them in a register, of lanes whose elements are too far from one another for whole
+    vectors."""
+    if not isinstance(e, Element) or place.vector is None:
+        return 0
+    return 2 * place.lanes if abs(e.address.coefficient(place.vector)) > tuning.shuffled_stride else 0
 
 
 def is_long(fold: Fold, copies: int, tuning: Tuning) -> bool:
@@ -310,7 +319,7 @@ class _ExpressionPlanner:
             unrolled = tuple(axis for axis in fold.axes if axis not in rolled)
             here = replace(here.alone(), constants=here.constants | frozenset(unrolled))
             return Folding(fold, "points", unrolled, overlap, tuple(ahead), self._steps(fold, here))
-        unrolled = unrolled_axes(fold, place.copies, place.most, self._tuning)
+        unrolled = _unrolled_axes(fold, place, self._tuning)
         here = replace(here, constants=here.constants | frozenset(unrolled))
         return Folding(fold, "points", unrolled, None, tuple(ahead), self._steps(fold, here))
 

@@ -1,0 +1,157 @@
+"""What has little to do has short code, which does the same; and what is known already is not written again."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from contraction_kernels import TARGETS, gemm
+from nest_running import HOSTS, MANY_THREADS, TUNING, check_nests, contents_of
+
+from opendml import operators
+from opendml.description.tensor import TensorDesc
+from opendml.expression.element_types import I64
+from opendml.expression.ir import Axis
+from opendml.expression.statements import Compute, Definition
+from opendml.llvm.values import Value
+from opendml.loops.nest import Points, nodes_of
+from opendml.targets.cpu.code.memory import Scopes
+from opendml.targets.cpu.code.program_code import ProgramCode
+from opendml.targets.cpu.processor import Processor
+from opendml.targets.cpu.short_code import STEPS_WRITTEN_OUT, short_where_little, steps_of
+
+pytestmark = pytest.mark.usefixtures("no_cache")
+
+
+def tensor(*sizes: int) -> TensorDesc:
+    return TensorDesc("float32", sizes)
+
+
+def softmax(rows: int, columns: int) -> Definition:
+    both = tensor(rows, columns)
+    return operators.ActivationSoftmax1(input_tensor=both, output_tensor=both, axes=[1]).define()
+
+
+def largest(rows: int, columns: int) -> Definition:
+    source, result = tensor(rows, columns), tensor(rows, 1)
+    return operators.Reduce(function="MAX", input_tensor=source, output_tensor=result, axes=[1]).define()
+
+
+def convolution(channels: int, filters: int, size: int, window: int) -> Definition:
+    margin = [window // 2] * 2
+    return operators.Convolution(
+        input_tensor=tensor(1, channels, size, size),
+        filter_tensor=tensor(filters, channels, window, window),
+        output_tensor=tensor(1, filters, size, size),
+        mode="CROSS_CORRELATION",
+        direction="FORWARD",
+        strides=[1, 1],
+        dilations=[1, 1],
+        start_padding=margin,
+        end_padding=margin,
+        output_padding=[0, 0],
+        group_count=1,
+    ).define()
+
+
+PRODUCT = gemm(19, 64, 128).define()
+CASES: dict[str, Definition] = {
+    "product": PRODUCT,
+    "windows": convolution(8, 16, 14, 3),
+    "one tap": convolution(64, 16, 14, 1),
+    "softmax": softmax(19, 10),
+}
+
+
+def code_of(definition: Definition, target: Processor) -> ProgramCode:
+    return target.generate(target.refine(definition), in_place=False)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_the_definition(name: str) -> None:
+    for machine in HOSTS:
+        target = Processor(machine, MANY_THREADS).tuned(little_work=TUNING.little_work)
+        definition = target.refine(CASES[name])
+        check_nests(definition, target, contents_of(definition, 1), (1, 0))
+
+
+def test_code_of_little_work_is_shorter() -> None:
+    """Where there are few registers: else sums have no steps that are written out."""
+    for name, part in (("product", 0.65), ("one tap", 0.8), ("softmax", 0.5)):
+        target = Processor(TARGETS[1].machine, TUNING)
+        sizes = [sum(map(len, code_of(CASES[name], one).modules)) for one in (target, target.tuned(little_work=0))]
+        assert sizes[0] < part * sizes[1], name
+
+
+def test_steps_that_are_written_out_are_few() -> None:
+    target = Processor(TARGETS[1].machine, TUNING)
+    for little, most in ((target.tuning.little_work, STEPS_WRITTEN_OUT), (0, target.tuning.steps_written_out)):
+        code = code_of(CASES["product"], target.tuned(little_work=little))
+        points = [node for nest in code.nests for node in nodes_of(nest.body) if isinstance(node, Points)]
+        assert max(node.count for node in points if node.carried) == most
+
+
+def only_statement(definition: Definition) -> Compute:
+    (statement,) = definition.statements
+    assert isinstance(statement, Compute)
+    return statement
+
+
+def test_steps_count_where_they_are_done() -> None:
+    """A sum of products counts a sixteenth; what is the same for all points of a row, once a row."""
+    product = only_statement(PRODUCT)
+    assert steps_of(product) == 19 * 128 + 19 * 128 * 64 // 16
+    assert steps_of(product, (Axis("r", 10),)) == 10 * 19 * 128 + 19 * 128 * 64 // 16 * 10
+    rows, row = (statement for statement in softmax(19, 10).statements if isinstance(statement, Compute))
+    assert steps_of(rows) == 19 + 19 * 10 + 19 * 10
+    assert steps_of(row) == 19 * 10
+
+
+def test_targets_are_others_for_little_work_only() -> None:
+    for target in TARGETS:
+        product = only_statement(PRODUCT)
+        here = target.tuned(little_work=steps_of(product))
+        short = short_where_little(product, (), here)
+        assert short.tuning.steps_written_out < here.tuning.steps_written_out
+        assert short_where_little(product, (Axis("r", 2),), here) is here
+        single = here.tuned(steps_written_out=1, unrolled_operations=1)
+        assert short_where_little(product, (), single).tuning == single.tuning
+
+
+def test_lanes_that_are_loaded_one_by_one_count() -> None:
+    """The largest of short rows, a row a lane: each step loads one number a lane, and is one of a loop where all of
+    them would be too much code."""
+    for budget, is_loop in ((512, False), (256, True)):
+        target = Processor(TARGETS[1].machine, MANY_THREADS).tuned(unrolled_operations=budget)
+        code = code_of(largest(19, 10), target)
+        assert bool(re.search(r"icmp slt i64 %i\d+, 10\n", "".join(code.modules))) == is_loop
+
+
+def test_places_are_known_behind_scopes_in_line() -> None:
+    """As long as their block goes on, and no condition lies between."""
+    block = "one"
+    scopes = Scopes(lambda: block)
+    value = Value("%v1", I64)
+    with scopes.inner(), scopes.inner(in_line=True):
+        with scopes.inner(in_line=True):
+            scopes.put("local", value)
+            scopes.put_in_block("place", value)
+        assert scopes.find("local") is None
+        assert scopes.find("place") is value
+        with scopes.inner(in_line=True):
+            block = "two"
+            scopes.put_in_block("behind a jump", value)
+        assert scopes.find("behind a jump") is None
+        with scopes.inner():
+            scopes.put_in_block("under a condition", value)
+        assert scopes.find("under a condition") is None
+    assert scopes.find("place") is None
+
+
+def test_stores_of_a_tile_compute_their_place_once() -> None:
+    """Of what is transposed each column was a block that computed where the tile is anew."""
+    target = Processor(TARGETS[1].machine, MANY_THREADS)
+    text = "".join(code_of(CASES["windows"], target).modules)
+    for block in text.split(":\n"):
+        lines = re.findall(r"= (mul nsw .*|add nsw .*|getelementptr .*, i64 %.*)", block)
+        assert len(lines) == len(set(lines))
