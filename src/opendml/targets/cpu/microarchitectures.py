@@ -101,30 +101,30 @@ def tuning_of(
     near = _caches_of(name, caches)
     tuning = _with_caches(TUNING, near)
     if machine.vector_registers < tuning.many_registers:
-        tuning = replace(tuning, fewest_rows=_ROWS_OF_FEW_REGISTERS, last_panel=_LAST_PANEL_OF_FEW_REGISTERS)
+        tuning = tuning.but(fewest_rows=_ROWS_OF_FEW_REGISTERS, last_panel=_LAST_PANEL_OF_FEW_REGISTERS)
     unit = min(_UNITS.get(name, machine.vector_bytes), machine.vector_bytes)
-    tuning = replace(tuning, issued=tuning.issued * unit // machine.vector_bytes)
+    tuning = tuning.but(issued=tuning.issued * unit // machine.vector_bytes)
     if name in _NEAR_LAST and len(caches) > 2:
-        tuning = replace(tuning, streamed_bytes=caches[max(caches)] // 2, stored_prefetch_distance=0)
+        tuning = tuning.but(streamed_bytes=caches[max(caches)] // 2, stored_prefetch_distance=0)
         kept = TUNING.kept_window_bytes
-        tuning = replace(tuning, kept_window_bytes=kept, kept_channels_bytes=kept)
-        tuning = replace(tuning, step_bytes=3 * near.second * threads // 4)
+        tuning = tuning.but(kept_window_bytes=kept, kept_channels_bytes=kept)
+        tuning = tuning.but(step_bytes=3 * near.second * threads // 4)
     if name in _READING:
-        tuning = replace(tuning, runs_side_by_side=1)
-        tuning = replace(tuning, fold_steps_at_once=8, stage_bytes=4096, streamed_row_bytes=2048)
+        tuning = tuning.but(runs_side_by_side=1)
+        tuning = tuning.but(fold_steps_at_once=8, stage_bytes=4096, streamed_row_bytes=2048)
         items = min(tuning.interrupted_items, 2 * threads)
-        tuning = replace(tuning, interrupted_items=items, run_bytes=_LONG_RUNS)
+        tuning = tuning.but(interrupted_items=items, run_bytes=_LONG_RUNS)
     if name in _READING_IN_FOLDS:
-        tuning = replace(tuning, folded_prefetch_distance=0, mixed_registers=4)
+        tuning = tuning.but(folded_prefetch_distance=0, mixed_registers=4)
     if name in _SEEING_ROWS:
-        tuning = replace(tuning, longest_next_row=0, asked_strip_rows=_ASKED_STRIP_ROWS)
+        tuning = tuning.but(longest_next_row=0, asked_strip_rows=_ASKED_STRIP_ROWS)
     if len(caches) > 2:
         filling = replace(tuning.filling, bytes=min(tuning.filling.bytes, caches[max(caches)] // 2))
-        tuning = replace(tuning, filling=filling)
+        tuning = tuning.but(filling=filling)
     if threads <= _STORING.get(name, 0):
-        tuning = replace(tuning, streamed_bytes=1 << 62, stored_prefetch_distance=1024)
+        tuning = tuning.but(streamed_bytes=1 << 62, stored_prefetch_distance=1024)
     blocks = tuning.blocks_of_channels * threads // tuning.many_threads
-    return replace(tuning, blocks_of_channels=blocks, shares_of_windows=threads)
+    return tuning.but(blocks_of_channels=blocks, shares_of_windows=threads)
 
 
 def _caches_of(name: str, system: Mapping[int, int]) -> _Caches:

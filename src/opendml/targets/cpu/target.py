@@ -74,7 +74,7 @@ class CpuTarget:
 
     def tuned(self, **knobs: Any) -> Self:
         """The target with other values of some knobs."""
-        return replace(self, knobs=replace(self.tuning, **knobs))
+        return replace(self, knobs=self.tuning.but(**knobs))
 
 
 def host_target(level: str | None = None, tuning: Tuning | None = None) -> CpuTarget:

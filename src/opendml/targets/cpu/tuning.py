@@ -9,7 +9,7 @@ A knob stands in ``knobs/``, in the class of the stage that reads it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, Self
 
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
 from opendml.loops.placement import PLACEMENT, Placement
@@ -67,6 +67,15 @@ class Tuning(
 
     placement: Placement = PLACEMENT
     """How long places for temporaries are looked for; likewise."""
+
+    def but(self, **knobs: Any) -> Self:
+        """What ``dataclasses.replace`` gives, which takes half a millisecond for so many fields."""
+        unknown = knobs.keys() - self.__dict__.keys()
+        if unknown:
+            raise TypeError(f"no knobs: {', '.join(sorted(unknown))}")
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, **knobs)
+        return other
 
 
 TUNING: Final = Tuning()
