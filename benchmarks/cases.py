@@ -133,7 +133,7 @@ def _max_poolings() -> Iterator[Case]:
         aim = Aim(10.0 if indices else 1.0, 0.6 if data_type == "FLOAT32" else None)
         group = "max pooling with indices" if indices else "max pooling"
         operator = max_pooling(data_type, sizes, size, stride, padding, indices=indices)
-        yield Case(group, f"{label} {_short(data_type)}", operator, aim)
+        yield Case(group, f"{label} {short_name(data_type)}", operator, aim)
 
 
 def _slices() -> Iterator[Case]:
@@ -178,13 +178,13 @@ def _casts() -> Iterator[Case]:
         ("UINT8", "FLOAT16"),
     )
     for source, target in pairs:
-        yield Case("cast", f"{_short(source)} to {_short(target)}", cast(source, target, IMAGE), _moving(True))
+        yield Case("cast", f"{short_name(source)} to {short_name(target)}", cast(source, target, IMAGE), _moving(True))
 
 
 def _identities() -> Iterator[Case]:
     for data_type in ("FLOAT32", "INT8"):
         operator = identity(_packed(data_type, _image(data_type)))
-        yield Case("identity", f"copy {_short(data_type)}", operator, _moving(True))
+        yield Case("identity", f"copy {short_name(data_type)}", operator, _moving(True))
     for data_type in ("FLOAT32", "FLOAT16", "INT8"):
         sizes = _image(data_type)
         rows_first = _packed(data_type, sizes)
@@ -193,7 +193,7 @@ def _identities() -> Iterator[Case]:
             ("NCHW to NHWC", rows_first, channels_last),
             ("NHWC to NCHW", channels_last, rows_first),
         ):
-            yield Case("identity", f"{name} {_short(data_type)}", identity(source, target), _moving(False))
+            yield Case("identity", f"{name} {short_name(data_type)}", identity(source, target), _moving(False))
 
 
 def _block_rearrangements() -> Iterator[Case]:
@@ -205,7 +205,7 @@ def _block_rearrangements() -> Iterator[Case]:
 
 def _additions() -> Iterator[Case]:
     for data_type in ("FLOAT32", "FLOAT16", "INT8"):
-        yield Case("add", _short(data_type), add(data_type, _image(data_type)), _moving(True))
+        yield Case("add", short_name(data_type), add(data_type, _image(data_type)), _moving(True))
     n, c, h, w = IMAGE
     for name, repeated in (("one value a channel", (0, 2, 3)), ("one row", (0, 1, 2)), ("one image", (0,))):
         yield Case("add", f"{name} f32", add("FLOAT32", (n, c, h, w), repeated), _moving(True))
@@ -632,7 +632,7 @@ def _channels_last_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     return (h * w * c, 1, w * c, c)
 
 
-def _short(data_type: str) -> str:
+def short_name(data_type: str) -> str:
     """``f32`` for FLOAT32."""
     return data_type.replace("FLOAT", "f").replace("UINT", "u").replace("INT", "i")
 

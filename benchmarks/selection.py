@@ -15,9 +15,11 @@ from benchmarks.networks import Network, matches, networks
 from benchmarks.quantized_cases import quantized_cases
 from benchmarks.runs import COMPILATION, GROWTH, SMALL
 from benchmarks.special_cases import special_cases
+from benchmarks.transposition_cases import transposition_cases
 
 _CASES: Final = (
     all_cases,
+    transposition_cases,
     convolution_cases,
     matrix_cases,
     quantized_cases,

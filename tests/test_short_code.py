@@ -77,7 +77,7 @@ def test_results_are_those_of_the_definition(name: str) -> None:
 
 def test_code_of_little_work_is_shorter() -> None:
     """Where there are few registers: else sums have no steps that are written out."""
-    for name, part in (("product", 0.65), ("one tap", 0.8), ("softmax", 0.5)):
+    for name, part in (("product", 0.65), ("one tap", 0.8)):
         target = Processor(TARGETS[1].machine, TUNING)
         sizes = [sum(map(len, code_of(CASES[name], one).modules)) for one in (target, target.tuned(little_work=0))]
         assert sizes[0] < part * sizes[1], name
@@ -98,10 +98,10 @@ def only_statement(definition: Definition) -> Compute:
 
 
 def test_steps_count_where_they_are_done() -> None:
-    """A sum of products counts a sixteenth; what is the same for all points of a row, once a row."""
+    """A sum of products counts an eighth; what is the same for all points of a row, once a row."""
     product = only_statement(PRODUCT)
-    assert steps_of(product) == 19 * 128 + 19 * 128 * 64 // 16
-    assert steps_of(product, (Axis("r", 10),)) == 10 * 19 * 128 + 19 * 128 * 64 // 16 * 10
+    assert steps_of(product) == 19 * 128 + 19 * 128 * 64 // 8
+    assert steps_of(product, (Axis("r", 10),)) == 10 * 19 * 128 + 19 * 128 * 64 // 8 * 10
     rows, row = (statement for statement in softmax(19, 10).statements if isinstance(statement, Compute))
     assert steps_of(rows) == 19 + 19 * 10 + 19 * 10
     assert steps_of(row) == 19 * 10
@@ -114,14 +114,14 @@ def test_targets_are_others_for_little_work_only() -> None:
         short = short_where_little(product, (), here)
         assert short.tuning.steps_written_out < here.tuning.steps_written_out
         assert short_where_little(product, (Axis("r", 2),), here) is here
-        single = here.tuned(steps_written_out=1, unrolled_operations=1)
+        single = here.tuned(steps_written_out=1)
         assert short_where_little(product, (), single).tuning == single.tuning
 
 
 def test_lanes_that_are_loaded_one_by_one_count() -> None:
     """The largest of short rows, a row a lane: each step loads one number a lane, and is one of a loop where all of
     them would be too much code."""
-    for budget, is_loop in ((512, False), (256, True)):
+    for budget, is_loop in ((1024, False), (512, True)):
         target = Processor(TARGETS[1].machine, MANY_THREADS).tuned(unrolled_operations=budget)
         code = code_of(largest(19, 10), target)
         assert bool(re.search(r"icmp slt i64 %i\d+, 10\n", "".join(code.modules))) == is_loop

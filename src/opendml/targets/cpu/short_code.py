@@ -13,15 +13,12 @@ from opendml.expression.rewriting import walk
 from opendml.expression.statements import Compute, Single
 from opendml.targets.cpu.target import CpuTarget
 
-PRODUCTS: Final = 16
-"""Multiply-adds that take as long as another step, those of a vector or two."""
+PRODUCTS: Final = 8
+"""Multiply-adds that take as long as another step: those of a vector."""
 
 STEPS_WRITTEN_OUT: Final = 4
 """Rows of windows are whole still. Products of 19x64 by 64x128 and of 128x128 matrices take as long as with eight
 steps, of 1024x1024 3% longer (Zen 3, AVX2)."""
-
-UNROLLED_OPERATIONS: Final = 256
-"""Operations of the steps of a fold that are written out: half as many as elsewhere."""
 
 
 def short_where_little(statement: Single, repeats: Sequence[Axis], target: CpuTarget) -> CpuTarget:
@@ -29,10 +26,7 @@ def short_where_little(statement: Single, repeats: Sequence[Axis], target: CpuTa
     tuning = target.tuning
     if not isinstance(statement, Compute) or steps_of(statement, repeats) > tuning.little_work:
         return target
-    return target.tuned(
-        steps_written_out=min(tuning.steps_written_out, STEPS_WRITTEN_OUT),
-        unrolled_operations=min(tuning.unrolled_operations, UNROLLED_OPERATIONS),
-    )
+    return target.tuned(steps_written_out=min(tuning.steps_written_out, STEPS_WRITTEN_OUT))
 
 
 def steps_of(statement: Compute, repeats: Sequence[Axis] = ()) -> int:

@@ -44,6 +44,6 @@ class ProgramKnobs:
     """The same of statements that run once: half a millisecond each, where LLVM takes ten and more for squares that are
     transposed in registers, of which a network has one for every filter."""
 
-    little_work: int = 1 << 16
+    little_work: int = 3 << 15
     """Steps of a statement, with all its repetitions, up to which its code is short (``short_code.py``): up to fifty
     microseconds of one thread."""

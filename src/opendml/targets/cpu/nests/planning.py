@@ -75,11 +75,11 @@ def _unrolled_axes(fold: Fold, place: _Place, tuning: Tuning) -> tuple[Axis, ...
 
 
 def _lane_by_lane(e: Expression, place: _Place, tuning: Tuning) -> int:
-    """The loads, and what gathers them in a register, of lanes whose elements are too far from one another for whole
-    vectors."""
+    """The addresses and loads, and what gathers them in a register, of lanes whose elements are too far from one
+    another for whole vectors."""
     if not isinstance(e, Element) or place.vector is None:
         return 0
-    return 2 * place.lanes if abs(e.address.coefficient(place.vector)) > tuning.shuffled_stride else 0
+    return 3 * place.lanes if abs(e.address.coefficient(place.vector)) > tuning.shuffled_stride else 0
 
 
 def is_long(fold: Fold, copies: int, tuning: Tuning) -> bool:
