@@ -426,6 +426,60 @@ def test_sleeping_workers_wake(neighbours_program: LoadedObject) -> None:
         buffers.check(3)
 
 
+def test_brief_work_waits_for_nobody_who_sleeps(neighbours_program: LoadedObject) -> None:
+    """Workers that do not spin are never waked for it, nor started; other work has them."""
+    team = ThreadTeam(3, spin_microseconds=0)
+    for brief in (True, True, False, True, False):
+        time.sleep(0.01)
+        buffers = Neighbours(3, rounds=3)
+        threads = team.run(neighbours_program["entry"], buffers.address, brief=brief)
+        assert threads == (1 if brief else 3)
+        buffers.check(threads)
+
+
+@pytest.mark.skipif(usable_processors() < 2, reason="threads do not spin where each has no processor")
+@pytest.mark.parametrize("have_slept", [False, True])
+def test_brief_work_that_comes_soon_wakes_workers(neighbours_program: LoadedObject, have_slept: bool) -> None:
+    """What comes soon after what was done alone has them started, or waked, for the next time."""
+    team = ThreadTeam(2, spin_microseconds=1e7 if not have_slept else 2e5)
+
+    def run_brief() -> int:
+        buffers = Neighbours(2, rounds=3)
+        threads = team.run(neighbours_program["entry"], buffers.address, brief=True)
+        buffers.check(threads)
+        return threads
+
+    deadline = time.monotonic() + HANGS
+    for sleep in range(1 + have_slept):
+        assert run_brief() == 1
+        while run_brief() == 1:
+            assert time.monotonic() < deadline
+        if have_slept and not sleep:
+            while run_brief() == 2:
+                assert time.monotonic() < deadline
+                time.sleep(0.5)
+    team.stop()
+    assert run_brief() == 1
+
+
+def test_brief_and_other_work_from_several_python_threads(neighbours_program: LoadedObject) -> None:
+    """Workers that fall asleep, are waked with work or without, and come in late."""
+    team = ThreadTeam(2, spin_microseconds=20)
+
+    def work(number: int) -> None:
+        random = np.random.default_rng(number)
+        for pause in random.integers(0, 120, 400):
+            end = time.perf_counter() + pause * 1e-6
+            while time.perf_counter() < end:
+                pass
+            buffers = Neighbours(2, rounds=5)
+            threads = team.run(neighbours_program["entry"], buffers.address, brief=bool(random.integers(2)))
+            buffers.check(threads)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, range(3)))
+
+
 def test_dispatches_from_several_python_threads(neighbours_program: LoadedObject) -> None:
     team, used = ThreadTeam(2), []
 

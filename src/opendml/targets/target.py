@@ -28,16 +28,18 @@ class Requirements(NamedTuple):
 
     ``temporary_size``: bytes of memory for temporary tensors; ``least_temporary_size``: what those have that are alive
     at one time, which no plan can do without. ``scratch_size``: bytes that each thread needs alone, behind those.
-    ``parallel``: whether several threads of the process can help.
+    ``parallel``: whether several threads of the process can help; ``brief``: whether there is so little to do that they
+    had better not be waked for it.
     """
 
     temporary_size: int
     least_temporary_size: int
     scratch_size: int
     parallel: bool
+    brief: bool
 
 
-NOTHING_NEEDED: Final = Requirements(0, 0, 0, False)
+NOTHING_NEEDED: Final = Requirements(0, 0, 0, False, False)
 
 
 class KernelDescription(NamedTuple):

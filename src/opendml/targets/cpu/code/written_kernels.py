@@ -14,8 +14,8 @@ from opendml.targets.cpu.code.kernel_code import KernelCode, kernel_code
 from opendml.targets.cpu.code.modules import ModuleWriter
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, ScanKernel, ScatterKernel
+from opendml.targets.cpu.little_work import short_where_little
 from opendml.targets.cpu.schedule import schedule_compute, schedule_order, schedule_scan, schedule_scatter, work_of
-from opendml.targets.cpu.short_code import short_where_little
 from opendml.targets.cpu.target import CpuTarget
 
 Kernel = ComputeKernel | ContractionKernel | ScanKernel | ScatterKernel | OrderKernel

@@ -45,5 +45,10 @@ class ProgramKnobs:
     transposed in registers, of which a network has one for every filter."""
 
     little_work: int = 3 << 15
-    """Steps of a statement, with all its repetitions, up to which its code is short (``short_code.py``): up to fifty
+    """Steps of a statement, with all its repetitions, up to which its code is short (``little_work.py``): up to fifty
     microseconds of one thread."""
+
+    brief_work: int = 3 << 17
+    """Steps of all statements of a program, as ``little_work`` counts them, up to which one thread does all of it where
+    others sleep: fifty microseconds, in which these would hardly be awake. To wake a thread takes 60 to 300 in virtual
+    machines."""

@@ -46,19 +46,19 @@ class Words(NamedTuple):
     team_call: int
     team: int
     entry: int
-    thread_count: int
+    asked: int
     masks: Sequence[int]
     sizes: Sequence[int]
     in_place: Sequence[int]
 
     def pack(self) -> np.ndarray[Any, Any]:
         """As an array, behind what the functions call in Python."""
-        head = (self.team_call, self.team, self.entry, self.thread_count)
+        head = (self.team_call, self.team, self.entry, self.asked)
         words = (*_python_functions(), *head, *self.masks, *self.sizes, *self.in_place)
         return np.array(words, np.uint64)
 
 
-_MAKE_INTEGER, _ERROR, _TEAM_CALL, _TEAM, _ENTRY, _THREADS, _HEAD = range(7)
+_MAKE_INTEGER, _ERROR, _TEAM_CALL, _TEAM, _ENTRY, _ASKED, _HEAD = range(7)
 """Numbers of the words; from the last on, masks, sizes and in_place."""
 
 
@@ -201,7 +201,7 @@ def table_call_ir(offset: int) -> str:
         "begin:",
     ]
     lines += [f"%size = add i64 %length, {CALL_WORDS}", "%table = alloca i64, i64 %size, align 16"]
-    for number, word in enumerate((_TEAM, _ENTRY, None, _THREADS)):
+    for number, word in enumerate((_TEAM, _ENTRY, None, _ASKED)):
         slot = f"%slot{number}"
         lines += [f"{slot} = getelementptr i64, ptr %table, i64 {number}"]
         if word is not None:
@@ -344,7 +344,7 @@ def _overlaps(count: int, wrong: str) -> tuple[list[str], str]:
 def _dispatch(count: int) -> list[str]:
     """The team's call, with a table on the stack: CALL_WORDS words, then the arguments."""
     lines = [f"%table = alloca [{CALL_WORDS + count + 1} x ptr], align 16"]
-    for number, name in ((_TEAM, "team"), (_ENTRY, "entry"), (_THREADS, "threads")):
+    for number, name in ((_TEAM, "team"), (_ENTRY, "entry"), (_ASKED, "threads")):
         lines += _word(name, number)
     lines += _function("function", _TEAM_CALL)
     lines += [

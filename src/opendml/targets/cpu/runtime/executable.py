@@ -18,7 +18,7 @@ from opendml.targets.cpu.runtime.array_calls import (
     data_offset,
     table_call,
 )
-from opendml.targets.cpu.runtime.thread_team import CALL_WORDS, default_team
+from opendml.targets.cpu.runtime.thread_team import CALL_WORDS, asked, default_team
 from opendml.targets.host_memory import address_of, aligned_empty
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class CpuExecutable:
         """Run by so many threads, or by one where there is no work for others."""
         self._team = default_team(thread_count)
         self.thread_count = thread_count if self.requirements.parallel else 1
+        self._asked = asked(self.thread_count, self.requirements.brief)
         self.least_temporary_size = self.requirements.least_temporary_size
         self._spare: list[WorkingMemory] = []  # of a call that is over, for the next one
 
@@ -109,7 +110,7 @@ class CpuExecutable:
         if len(layouts.masks) > MAXIMUM_INPUTS + 1:
             return None
         team = self._team
-        words = Words(team.call_address, team.handle, self._entry, self.thread_count, *layouts)
+        words = Words(team.call_address, team.handle, self._entry, self._asked, *layouts)
         return array_call(words, into=into)
 
     def runner(self, inputs: Sequence[Buffer | None], positions: Sequence[int], output_count: int) -> Runner | None:
@@ -124,7 +125,7 @@ class CpuExecutable:
         has_memory = bool(self.temporary_size)
         last = range(len(addresses), len(addresses) + output_count + has_memory)
         addresses += [0] * len(last)
-        head = (self._team.call_address, self._team.handle, self._entry, self.thread_count)
+        head = (self._team.call_address, self._team.handle, self._entry, self._asked)
         function = table_call(head, addresses, [*numbers, *last])
         keep = (self, inputs)
         return partial(self._run_with_memory, function, keep) if has_memory else partial(_run_alone, function, keep)
@@ -139,7 +140,7 @@ class CpuExecutable:
         """What the team is called with: itself, the entry, its arguments and the threads; then the arguments."""
         table = (ctypes.c_void_p * (CALL_WORDS + len(addresses)))()
         arguments = ctypes.addressof(table) + CALL_WORDS * ctypes.sizeof(ctypes.c_void_p)
-        table[:4] = [self._team.handle, self._entry, arguments, self.thread_count]
+        table[:4] = [self._team.handle, self._entry, arguments, self._asked]
         table[CALL_WORDS:] = list(addresses)
         return table
 

@@ -136,6 +136,18 @@ define internal i64 @milliseconds() nounwind {
   ret i64 %sum
 }
 
+define internal i64 @microseconds() nounwind {
+  %time = alloca { i64, i64 }, align 8
+  %result = call i32 @clock_gettime(i32 $monotonic, ptr %time)
+  %nanoseconds_address = getelementptr { i64, i64 }, ptr %time, i64 0, i32 1
+  %seconds = load i64, ptr %time, align 8
+  %nanoseconds = load i64, ptr %nanoseconds_address, align 8
+  %whole = mul i64 %seconds, 1000000
+  %rest = udiv i64 %nanoseconds, 1000
+  %sum = add i64 %whole, %rest
+  ret i64 %sum
+}
+
 ; Conditions wait until a time of day. If that is set, a wait is longer or shorter once.
 define internal void @condition_wait_briefly(ptr %condition, ptr %mutex) nounwind {
   %time = alloca { i64, i64 }, align 8
@@ -276,6 +288,8 @@ declare i32 @SleepConditionVariableSRW(ptr, ptr, i32, i32)
 declare void @WakeAllConditionVariable(ptr)
 declare i32 @GetCurrentThreadId()
 declare i64 @GetTickCount64()
+declare i32 @QueryPerformanceCounter(ptr)
+declare i32 @QueryPerformanceFrequency(ptr)
 
 define internal i64 @thread_identity() nounwind {
   %number = call i32 @GetCurrentThreadId()
@@ -286,6 +300,22 @@ define internal i64 @thread_identity() nounwind {
 define internal i64 @milliseconds() nounwind {
   %result = call i64 @GetTickCount64()
   ret i64 %result
+}
+
+define internal i64 @microseconds() nounwind {
+  %count_address = alloca i64, align 8
+  %rate_address = alloca i64, align 8
+  %counted = call i32 @QueryPerformanceCounter(ptr %count_address)
+  %told = call i32 @QueryPerformanceFrequency(ptr %rate_address)
+  %count = load i64, ptr %count_address, align 8
+  %rate = load i64, ptr %rate_address, align 8
+  %seconds = udiv i64 %count, %rate
+  %part = urem i64 %count, %rate
+  %whole = mul i64 %seconds, 1000000
+  %parts = mul i64 %part, 1000000
+  %rest = udiv i64 %parts, %rate
+  %sum = add i64 %whole, %rest
+  ret i64 %sum
 }
 
 define internal void @condition_wait_briefly(ptr %condition, ptr %mutex) nounwind {

@@ -5,18 +5,28 @@ dispatch is one instruction. So the main thread, if it is the one that has calle
 signal, as code of Python's own does that takes long: programs ask for that between their work items (``go_on``), waits
 that are long enough to sleep in wake up for it. What a handler raises stops the dispatch: what is left of the program
 is passed over, and the call raises it.
+
+A worker that sleeps is awake a long time after it was called, in virtual machines hundreds of microseconds. What is
+brief is over by then: the caller does all of it by itself where a worker that it wants sleeps. Only where such work
+comes soon after such work, as a loop has it, are workers waked, for the next time: they spin again before they sleep.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from opendml.llvm.host import Machine
 from opendml.targets.cpu.runtime.barrier_code import MOST_GROUPS, MOST_POOLS, pools_ir
 from opendml.targets.cpu.runtime.platform_code import filled, platform_ir
 
+BRIEF: Final = 1 << 32
+"""Behind how many threads are asked for: whether what they are to do is brief."""
+
 
 def team_ir(host: Machine) -> str:
     """The LLVM text of the team for `host`."""
     text = (_TYPES + _TEAM).replace("$most_groups", str(MOST_GROUPS)).replace("$most_pools", str(MOST_POOLS))
+    text = text.replace("$brief", str(BRIEF))
     return filled(text, host) + pools_ir() + platform_ir(host)
 
 
@@ -39,7 +49,9 @@ _TYPES = """
 ;              4 entry, 5 args, 6 thread count, 7 the caller sleeps, 8 stopping, 9 started, 10 capacity, 11 spins now
                ptr, ptr, i64, i64, i64, i64, i64, i64,
 ;              12 spins, 13 processors  15 mutex, 16 all done, 17   18 set of processors
-               i64, i64, [48 x i8], %storage, %storage, %barrier, %storage }
+               i64, i64, [48 x i8], %storage, %storage, %barrier, %storage,
+;              19 how long workers spin, 20 when something brief was done alone, in microseconds
+               i64, i64, [48 x i8] }
 ; The workers lie behind their team.
 """
 
@@ -55,7 +67,9 @@ define i64 @team_size(i64 %thread_count) nounwind {
   ret i64 %size
 }
 
-define void @team_initialise(ptr %team, i64 %capacity, i64 %spins, i64 %processors) nounwind {
+define void @team_initialise(ptr %team, i64 %capacity, i64 %spins, i64 %processors, i64 %patience) nounwind {
+  %patience_address = getelementptr %team, ptr %team, i64 0, i32 19
+  store i64 %patience, ptr %patience_address, align 8
   %capacity_address = getelementptr %team, ptr %team, i64 0, i32 10
   store i64 %capacity, ptr %capacity_address, align 8
   %spins_address = getelementptr %team, ptr %team, i64 0, i32 12
@@ -110,14 +124,39 @@ define i64 @team_run(ptr %team, ptr %entry, ptr %args, i64 %wanted) nounwind {
   ret i64 %count
 }
 
-define internal i64 @team_run_controlled(ptr %team, ptr %entry, ptr %args, i64 %wanted, ptr %control) nounwind {
+define internal i64 @team_run_controlled(ptr %team, ptr %entry, ptr %args, i64 %asked, ptr %control) nounwind {
 start:
+  %is_brief = icmp uge i64 %asked, $brief
+  %wanted = urem i64 %asked, $brief
   %is_single = icmp ule i64 %wanted, 1
   br i1 %is_single, label %run_alone, label %acquire
 acquire:
   %exchange = cmpxchg ptr %team, i64 0, i64 1 acquire monotonic, align 8
   %acquired = extractvalue { i64, i1 } %exchange, 1
-  br i1 %acquired, label %recruit, label %run_alone
+  br i1 %acquired, label %consider, label %run_alone
+consider:
+  br i1 %is_brief, label %look, label %recruit
+look:
+  %is_awake = call i1 @team_is_awake(ptr %team, i64 %wanted)
+  br i1 %is_awake, label %recruit, label %brief
+brief:
+  %last_address = getelementptr %team, ptr %team, i64 0, i32 20
+  %last = load atomic i64, ptr %last_address monotonic, align 8
+  %patience_address = getelementptr %team, ptr %team, i64 0, i32 19
+  %patience = load i64, ptr %patience_address, align 8
+  %now = call i64 @microseconds()
+  %gap = sub i64 %now, %last
+  %is_soon = icmp ult i64 %gap, %patience
+  br i1 %is_soon, label %rouse, label %release
+rouse:
+  call void @team_rouse(ptr %team, i64 %wanted)
+  br label %release
+release:
+  store atomic i64 0, ptr %team release, align 8
+  call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null, ptr %control)
+  %end = call i64 @microseconds()
+  store atomic i64 %end, ptr %last_address monotonic, align 8
+  ret i64 1
 run_alone:
   call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null, ptr %control)
   ret i64 1
@@ -235,6 +274,64 @@ leave:
   ret void
 }
 
+; Whether no worker that is there for %wanted threads sleeps, and none has yet to be started.
+define internal i1 @team_is_awake(ptr %team, i64 %wanted) nounwind {
+start:
+  %capacity_address = getelementptr %team, ptr %team, i64 0, i32 10
+  %capacity = load i64, ptr %capacity_address, align 8
+  %wanted_workers = sub i64 %wanted, 1
+  %target = call i64 @llvm.umin.i64(i64 %wanted_workers, i64 %capacity)
+  %started_address = getelementptr %team, ptr %team, i64 0, i32 9
+  %started = load i64, ptr %started_address, align 8
+  %is_short = icmp ult i64 %started, %target
+  br i1 %is_short, label %leave, label %begin
+begin:
+  %first = getelementptr %team, ptr %team, i64 1
+  br label %check
+check:
+  %k = phi i64 [ 0, %begin ], [ %k_next, %next ]
+  %is_end = icmp uge i64 %k, %target
+  br i1 %is_end, label %leave, label %next
+next:
+  %asleep_address = getelementptr %worker, ptr %first, i64 %k, i32 1
+  %asleep = load atomic i64, ptr %asleep_address monotonic, align 8
+  %k_next = add i64 %k, 1
+  %is_asleep = icmp ne i64 %asleep, 0
+  br i1 %is_asleep, label %leave, label %check
+leave:
+  %is_awake = phi i1 [ false, %start ], [ true, %check ], [ false, %next ]
+  ret i1 %is_awake
+}
+
+; Have the workers for %wanted threads spin: those that sleep are waked, without a ticket.
+define internal void @team_rouse(ptr %team, i64 %wanted) nounwind {
+start:
+  %spins = call i64 @team_set_spins(ptr %team, i64 %wanted)
+  %is_in_vain = icmp eq i64 %spins, 0
+  br i1 %is_in_vain, label %leave, label %recruit
+recruit:
+  %workers = call i64 @team_recruit(ptr %team, i64 %wanted)
+  %first = getelementptr %team, ptr %team, i64 1
+  br label %check
+check:
+  %k = phi i64 [ 0, %recruit ], [ %k_next, %look ], [ %k_next, %wake ]
+  %is_end = icmp uge i64 %k, %workers
+  br i1 %is_end, label %leave, label %look
+look:
+  %asleep_address = getelementptr %worker, ptr %first, i64 %k, i32 1
+  %asleep = load atomic i64, ptr %asleep_address seq_cst, align 8
+  %is_asleep = icmp ne i64 %asleep, 0
+  %k_next = add i64 %k, 1
+  br i1 %is_asleep, label %wake, label %check
+wake:
+  %mutex = getelementptr %worker, ptr %first, i64 %k, i32 7
+  %condition = getelementptr %worker, ptr %first, i64 %k, i32 8
+  call void @wake_all(ptr %mutex, ptr %condition)
+  br label %check
+leave:
+  ret void
+}
+
 ; Start workers until there are enough for %wanted threads. Gives the number of workers to use: fewer where the team is
 ; smaller or the operating system refuses.
 define internal i64 @team_recruit(ptr %team, i64 %wanted) nounwind {
@@ -283,6 +380,20 @@ define internal i32 @worker_start(ptr %team, i64 %number, i64 %index) nounwind {
   ret i32 %failure
 }
 
+; How long %count threads spin from now on. With more threads than processors the one that is waited for may need this
+; one's processor: do not spin.
+define internal i64 @team_set_spins(ptr %team, i64 %count) nounwind {
+  %spins_address = getelementptr %team, ptr %team, i64 0, i32 12
+  %spins = load i64, ptr %spins_address, align 8
+  %processors_address = getelementptr %team, ptr %team, i64 0, i32 13
+  %processors = load i64, ptr %processors_address, align 8
+  %fits = icmp ule i64 %count, %processors
+  %spins_now = select i1 %fits, i64 %spins, i64 0
+  %spins_now_address = getelementptr %team, ptr %team, i64 0, i32 11
+  store atomic i64 %spins_now, ptr %spins_now_address monotonic, align 8
+  ret i64 %spins_now
+}
+
 define internal void @team_dispatch(ptr %team, ptr %entry, ptr %args, i64 %workers, ptr %control) nounwind {
 start:
   %control_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 7, i32 0
@@ -294,15 +405,7 @@ start:
   store ptr %args, ptr %args_address, align 8
   %count_address = getelementptr %team, ptr %team, i64 0, i32 6
   store i64 %count, ptr %count_address, align 8
-  ; With more threads than processors the one that is waited for may need this one's processor: do not spin.
-  %spins_address = getelementptr %team, ptr %team, i64 0, i32 12
-  %spins = load i64, ptr %spins_address, align 8
-  %processors_address = getelementptr %team, ptr %team, i64 0, i32 13
-  %processors = load i64, ptr %processors_address, align 8
-  %fits = icmp ule i64 %count, %processors
-  %spins_now = select i1 %fits, i64 %spins, i64 0
-  %spins_now_address = getelementptr %team, ptr %team, i64 0, i32 11
-  store atomic i64 %spins_now, ptr %spins_now_address monotonic, align 8
+  %spins_now = call i64 @team_set_spins(ptr %team, i64 %count)
   %barrier_spins = getelementptr %team, ptr %team, i64 0, i32 17, i32 4
   store i64 %spins_now, ptr %barrier_spins, align 8
   ; A dispatch begins a generation, as a barrier does. What pools the last one has left are in the other set, unless it
@@ -516,12 +619,14 @@ leave:
 ; Return once the worker has the %ticket.
 define internal void @worker_wait(ptr %worker, ptr %team, i64 %ticket) nounwind {
 start:
-  %is_new = call i1 @spin_until(ptr %worker, i64 %ticket, ptr %team)
-  br i1 %is_new, label %leave, label %sleep
-sleep:
   %mutex = getelementptr %worker, ptr %worker, i64 0, i32 7
   %condition = getelementptr %worker, ptr %worker, i64 0, i32 8
   %asleep_address = getelementptr %worker, ptr %worker, i64 0, i32 1
+  br label %spin
+spin:
+  %is_new = call i1 @spin_until(ptr %worker, i64 %ticket, ptr %team)
+  br i1 %is_new, label %leave, label %sleep
+sleep:
   call void @mutex_lock(ptr %mutex)
   store atomic i64 1, ptr %asleep_address seq_cst, align 8
   br label %check
@@ -531,7 +636,13 @@ check:
   br i1 %is_called, label %awake, label %wait
 wait:
   call void @condition_wait(ptr %condition, ptr %mutex)
-  br label %check
+  %ticket_then = load atomic i64, ptr %worker seq_cst, align 8
+  %is_called_then = icmp eq i64 %ticket_then, %ticket
+  br i1 %is_called_then, label %awake, label %roused
+roused:
+  store atomic i64 0, ptr %asleep_address monotonic, align 8
+  call void @mutex_unlock(ptr %mutex)
+  br label %spin
 awake:
   store atomic i64 0, ptr %asleep_address monotonic, align 8
   call void @mutex_unlock(ptr %mutex)

@@ -12,6 +12,7 @@ interpreter's lock is free:
 The calling thread is thread 0 and workers are the others. Between dispatches workers spin for some microseconds
 (OPENDML_SPIN_MICROSECONDS) and then sleep in the operating system. Where a team is busy with another thread's dispatch,
 the caller runs the function alone, as thread 0 of 1: the results of a program do not depend on the number of threads.
+It does so, too, where that is `brief` and a worker sleeps, since it would wait longer for the worker than for itself.
 
 All threads run with the default floating-point environment (round to nearest, denormals kept, no traps), whatever
 other libraries have set in the calling thread, and get it back after.
@@ -37,7 +38,7 @@ from opendml.description.quoting import quoted
 from opendml.llvm.compiled_objects import get_or_compile
 from opendml.llvm.host import MAXIMUM_THREADS, Machine, host_machine, usable_processors
 from opendml.llvm.native import CompileOptions, load_object
-from opendml.targets.cpu.runtime.team_code import team_ir
+from opendml.targets.cpu.runtime.team_code import BRIEF, team_ir
 
 CALL_WORDS: Final = 8
 """Words of what `call_function` is called with: four for the callers, and four for the team."""
@@ -51,9 +52,9 @@ class ThreadTeam:
 
     `handle` and `call_function` are for callers that dispatch often: `call_function(address)` skips Python's part
     of `run`; native code calls it at `call_address`, with the interpreter's lock held, which is free meanwhile. At
-    the address there are CALL_WORDS words: handle, entry_address, args_address, thread_count, and the control block of
-    the dispatch. The team must be alive meanwhile. Called by the main thread, it has signals handled while it runs, and
-    stops where a handler raises something: what Ctrl-C raises, KeyboardInterrupt, comes out of it.
+    the address there are CALL_WORDS words: handle, entry_address, args_address, what `asked` gives, and the control
+    block of the dispatch. The team must be alive meanwhile. Called by the main thread, it has signals handled while it
+    runs, and stops where a handler raises something: what Ctrl-C raises, KeyboardInterrupt, comes out of it.
     A team may be used from any thread, and in a child process after a fork, where it starts workers of its own.
     Raises ConfigurationError for a thread count outside 1 to MAXIMUM_THREADS.
     """
@@ -68,18 +69,23 @@ class ThreadTeam:
         self._native = native
         self._memory, self.handle = _allocate(native.size(thread_count))
         spins = round(spin_microseconds * native.spins_per_microsecond)
-        native.initialise(self.handle, thread_count - 1, spins, usable_processors())
+        native.initialise(self.handle, thread_count - 1, spins, usable_processors(), round(spin_microseconds))
         _teams.add(self)
         # At exit _stop_all does this while keeping the memory, since another thread may still dispatch.
         weakref.finalize(self, _stop, native, self.handle, self._memory).atexit = False
 
-    def run(self, entry_address: int, args_address: int, thread_count: int | None = None) -> int:
+    def run(
+        self, entry_address: int, args_address: int, thread_count: int | None = None, *, brief: bool = False
+    ) -> int:
         """Run the function at `entry_address` on `thread_count` threads, the team's own number by default.
 
-        Returns when all of them have returned, with their number: 1 if the team was busy, and fewer than asked for if
-        the team is smaller or the operating system gave no more.
+        Returns when all of them have returned, with their number: 1 if the team was busy, or what is to be done is
+        `brief` and a worker sleeps, and fewer than asked for if the team is smaller or the operating system gave no
+        more.
         """
-        return self._native.run(self.handle, entry_address, args_address, thread_count or self.thread_count)
+        return self._native.run(
+            self.handle, entry_address, args_address, asked(thread_count or self.thread_count, brief)
+        )
 
     def stop(self) -> None:
         """Wait for a dispatch in progress and end the workers. Later dispatches run on the calling thread alone."""
@@ -88,6 +94,11 @@ class ThreadTeam:
     def reset_after_fork(self) -> None:
         """Forget the workers, which exist in the parent process only."""
         self._native.reset(self.handle)
+
+
+def asked(thread_count: int, brief: bool) -> int:
+    """The word that says how many threads are asked for, and whether what they are to do is brief."""
+    return thread_count | BRIEF * brief
 
 
 def default_team(thread_count: int) -> ThreadTeam:
@@ -124,7 +135,7 @@ class _NativeTeam(NamedTuple):
     """The team's native functions, all of integers, and how many rounds of its spin loops take a microsecond."""
 
     size: Callable[[int], int]
-    initialise: Callable[[int, int, int, int], None]
+    initialise: Callable[[int, int, int, int, int], None]
     reset: Callable[[int], None]
     run: Callable[[int, int, int, int], int]
     call: Callable[[int], None]
@@ -140,7 +151,7 @@ def _native_team(host: Machine) -> _NativeTeam:
     data, _ = get_or_compile(team_ir(host), host, _TEAM_OPTIONS)
     prototypes: dict[str, Any] = {
         "team_size": ctypes.CFUNCTYPE(_INTEGER, _INTEGER),
-        "team_initialise": ctypes.CFUNCTYPE(None, _POINTER, _INTEGER, _INTEGER, _INTEGER),
+        "team_initialise": ctypes.CFUNCTYPE(None, _POINTER, _INTEGER, _INTEGER, _INTEGER, _INTEGER),
         "team_reset": ctypes.CFUNCTYPE(None, _POINTER),
         "team_run": ctypes.CFUNCTYPE(_INTEGER, _POINTER, _POINTER, _POINTER, _INTEGER),
         "team_call": ctypes.PYFUNCTYPE(None, _POINTER),  # gives the interpreter's lock back itself

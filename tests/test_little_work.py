@@ -6,19 +6,20 @@ import re
 
 import pytest
 from contraction_kernels import TARGETS, gemm
-from nest_running import HOSTS, MANY_THREADS, TUNING, check_nests, contents_of
+from nest_running import HOSTS, MANY_THREADS, check_nests, contents_of
 
 from opendml import operators
 from opendml.description.tensor import TensorDesc
 from opendml.expression.element_types import I64
 from opendml.expression.ir import Axis
-from opendml.expression.statements import Compute, Definition
+from opendml.expression.statements import Compute, Definition, Each, Repeat
 from opendml.llvm.values import Value
 from opendml.loops.nest import Points, nodes_of
 from opendml.targets.cpu.code.memory import Scopes
 from opendml.targets.cpu.code.program_code import ProgramCode
+from opendml.targets.cpu.little_work import STEPS_WRITTEN_OUT, is_brief, short_where_little, steps_of
 from opendml.targets.cpu.processor import Processor
-from opendml.targets.cpu.short_code import STEPS_WRITTEN_OUT, short_where_little, steps_of
+from opendml.targets.cpu.tuning import TUNING
 
 pytestmark = pytest.mark.usefixtures("no_cache")
 
@@ -116,6 +117,40 @@ def test_targets_are_others_for_little_work_only() -> None:
         assert short_where_little(product, (Axis("r", 2),), here) is here
         single = here.tuned(steps_written_out=1)
         assert short_where_little(product, (), single).tuning == single.tuning
+
+
+def test_programs_of_little_work_are_brief() -> None:
+    """What one thread does in fifty microseconds; not what nobody can help with, nor what is measured."""
+    target = Processor(TARGETS[1].machine, TUNING)
+    for rows, brief in ((256, True), (4096, False)):
+        definition = gemm(rows, 64, 128).define()
+        assert target.generate(target.refine(definition), in_place=False).requirements == (0, 0, 0, True, brief)
+    small = gemm(4, 8, 8).define()
+    assert target.generate(small, in_place=False).requirements == (0, 0, 0, False, False)
+    code, _ = target.instrumented(gemm(256, 64, 128).define(), in_place=False, thread_count=2)
+    assert code.requirements.parallel
+    assert not code.requirements.brief
+
+
+def test_operations_and_what_is_done_one_by_one_take_longer() -> None:
+    square = TensorDesc("float32", [1, 1, 512, 512])
+    for desc, brief in (
+        (operators.ActivationRelu(input_tensor=square, output_tensor=square), True),
+        (operators.ActivationGelu(input_tensor=square, output_tensor=square), False),
+        (
+            operators.CumulativeSummation(
+                input_tensor=square, output_tensor=square, axis=3, axis_direction="INCREASING", has_exclusive_sum=False
+            ),
+            False,
+        ),
+    ):
+        definition = desc.define()
+        repeats: tuple[Axis, ...] = ()
+        statements = [
+            (statement, repeats) for statement in definition.statements if not isinstance(statement, Repeat | Each)
+        ]
+        assert is_brief(statements, TUNING) == brief
+        assert not is_brief([(statement, (Axis("r", 64),)) for statement, _ in statements], TUNING)
 
 
 def test_lanes_that_are_loaded_one_by_one_count() -> None:
