@@ -17,7 +17,7 @@ from opendml.llvm.values import Value
 from opendml.loops.nest import Points, nodes_of
 from opendml.targets.cpu.code.memory import Scopes
 from opendml.targets.cpu.code.program_code import ProgramCode
-from opendml.targets.cpu.little_work import STEPS_WRITTEN_OUT, is_brief, short_where_little, steps_of
+from opendml.targets.cpu.little_work import PRODUCTS, STEPS_WRITTEN_OUT, microseconds_of, short_where_little, steps_of
 from opendml.targets.cpu.processor import Processor
 from opendml.targets.cpu.tuning import TUNING
 
@@ -119,38 +119,35 @@ def test_targets_are_others_for_little_work_only() -> None:
         assert short_where_little(product, (), single).tuning == single.tuning
 
 
-def test_programs_of_little_work_are_brief() -> None:
-    """What one thread does in fifty microseconds; not what nobody can help with, nor what is measured."""
-    target = Processor(TARGETS[1].machine, TUNING)
-    for rows, brief in ((256, True), (4096, False)):
-        definition = gemm(rows, 64, 128).define()
-        assert target.generate(target.refine(definition), in_place=False).requirements == (0, 0, 0, True, brief)
-    small = gemm(4, 8, 8).define()
-    assert target.generate(small, in_place=False).requirements == (0, 0, 0, False, False)
+def test_programs_say_how_long_one_thread_takes() -> None:
+    """Up to a limit; nothing where nobody can help, and the limit where all threads are to take part."""
+    target = Processor(TARGETS[1].machine, TUNING.but(longest_alone=1000))
+    for rows, found in ((256, 256 * 128 * (1 + 64 // PRODUCTS) // TUNING.steps_a_microsecond), (1 << 16, 1000)):
+        code = target.generate(gemm(rows, 64, 128).define(), in_place=False)
+        assert (code.requirements.parallel, code.requirements.alone) == (True, found)
+    assert target.generate(gemm(4, 8, 8).define(), in_place=False).requirements == (0, 0, 0, False, 0)
     code, _ = target.instrumented(gemm(256, 64, 128).define(), in_place=False, thread_count=2)
-    assert code.requirements.parallel
-    assert not code.requirements.brief
+    assert (code.requirements.parallel, code.requirements.alone) == (True, 1000)
 
 
 def test_operations_and_what_is_done_one_by_one_take_longer() -> None:
-    square = TensorDesc("float32", [1, 1, 512, 512])
-    for desc, brief in (
-        (operators.ActivationRelu(input_tensor=square, output_tensor=square), True),
-        (operators.ActivationGelu(input_tensor=square, output_tensor=square), False),
-        (
-            operators.CumulativeSummation(
-                input_tensor=square, output_tensor=square, axis=3, axis_direction="INCREASING", has_exclusive_sum=False
-            ),
-            False,
-        ),
+    square, points = TensorDesc("float32", [1, 1, 512, 512]), 512 * 512
+    summed = operators.CumulativeSummation(
+        input_tensor=square, output_tensor=square, axis=3, axis_direction="INCREASING", has_exclusive_sum=False
+    )
+    found = []
+    for desc in (
+        operators.ActivationRelu(input_tensor=square, output_tensor=square),
+        operators.ActivationGelu(input_tensor=square, output_tensor=square),
+        summed,
     ):
-        definition = desc.define()
-        repeats: tuple[Axis, ...] = ()
-        statements = [
-            (statement, repeats) for statement in definition.statements if not isinstance(statement, Repeat | Each)
-        ]
-        assert is_brief(statements, TUNING) == brief
-        assert not is_brief([(statement, (Axis("r", 64),)) for statement, _ in statements], TUNING)
+        statements = [one for one in desc.define().statements if not isinstance(one, Repeat | Each)]
+        once, again = (microseconds_of([(one, axes) for one in statements], TUNING) for axes in ((), (Axis("r", 4),)))
+        assert 4 * once <= again < 4 * (once + 1)
+        found.append(once)
+    simple, several, one_by_one = found
+    assert simple == points // TUNING.steps_a_microsecond
+    assert simple < several < one_by_one
 
 
 def test_lanes_that_are_loaded_one_by_one_count() -> None:

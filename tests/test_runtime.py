@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from opendml.llvm.native import (
     optimised_ir,
 )
 from opendml.targets.cpu.runtime.barrier_code import GROUP, MOST_GROUPS, barrier_ir
-from opendml.targets.cpu.runtime.team_code import team_ir
+from opendml.targets.cpu.runtime.team_code import FIRST_GUESS, LONG, LONGEST_WAKING, team_ir
 from opendml.targets.cpu.runtime.thread_team import ThreadTeam, default_team
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="POSIX only")
@@ -426,15 +427,45 @@ def test_sleeping_workers_wake(neighbours_program: LoadedObject) -> None:
         buffers.check(3)
 
 
-def test_brief_work_waits_for_nobody_who_sleeps(neighbours_program: LoadedObject) -> None:
-    """Workers that do not spin are never waked for it, nor started; other work has them."""
-    team = ThreadTeam(3, spin_microseconds=0)
-    for brief in (True, True, False, True, False):
-        time.sleep(0.01)
+def run_alone(program: LoadedObject, team: ThreadTeam, alone: Callable[[], int]) -> None:
+    """Run what takes so many microseconds until the workers sleep, and nobody waits for them."""
+    deadline = time.monotonic() + HANGS
+    while True:
         buffers = Neighbours(3, rounds=3)
-        threads = team.run(neighbours_program["entry"], buffers.address, brief=brief)
-        assert threads == (1 if brief else 3)
+        threads = team.run(program["entry"], buffers.address, alone=alone())
         buffers.check(threads)
+        if threads == 1:
+            return
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_brief_work_waits_for_nobody_who_sleeps(neighbours_program: LoadedObject) -> None:
+    """Workers that do not spin are never waked for it, nor started; what takes long enough has them."""
+    team = ThreadTeam(3, spin_microseconds=0)
+    buffers = Neighbours(3, rounds=3)
+    assert team.run(neighbours_program["entry"], buffers.address, alone=10) == 1
+    for alone in (1 << 20, 3 * LONGEST_WAKING):
+        buffers = Neighbours(3, rounds=3)
+        assert team.run(neighbours_program["entry"], buffers.address, alone=alone) == 3
+        buffers.check(3)
+        run_alone(neighbours_program, team, lambda: 0)
+
+
+def test_workers_measure_how_long_they_take_to_wake_up(neighbours_program: LoadedObject) -> None:
+    """What they save others is compared with that."""
+    team = ThreadTeam(2, spin_microseconds=0)
+    assert team.waking_microseconds == FIRST_GUESS
+    found = set()
+    for _ in range(40):
+        time.sleep(0.001)
+        assert team.run(neighbours_program["entry"], Neighbours(2, rounds=3).address) == 2
+        found.add(team.waking_microseconds)
+    assert len(found) > 1
+    assert all(0 < waking <= LONGEST_WAKING for waking in found)
+    run_alone(neighbours_program, team, lambda: 2 * team.waking_microseconds - 2)
+    alone = 2 * team.waking_microseconds  # nobody is waked in between
+    assert team.run(neighbours_program["entry"], Neighbours(2, rounds=3).address, alone=alone) == 2
 
 
 @pytest.mark.skipif(usable_processors() < 2, reason="threads do not spin where each has no processor")
@@ -445,7 +476,7 @@ def test_brief_work_that_comes_soon_wakes_workers(neighbours_program: LoadedObje
 
     def run_brief() -> int:
         buffers = Neighbours(2, rounds=3)
-        threads = team.run(neighbours_program["entry"], buffers.address, brief=True)
+        threads = team.run(neighbours_program["entry"], buffers.address, alone=0)
         buffers.check(threads)
         return threads
 
@@ -473,7 +504,8 @@ def test_brief_and_other_work_from_several_python_threads(neighbours_program: Lo
             while time.perf_counter() < end:
                 pass
             buffers = Neighbours(2, rounds=5)
-            threads = team.run(neighbours_program["entry"], buffers.address, brief=bool(random.integers(2)))
+            alone = int(random.choice([0, 1000, LONG]))
+            threads = team.run(neighbours_program["entry"], buffers.address, alone=alone)
             buffers.check(threads)
 
     with ThreadPoolExecutor(3) as pool:

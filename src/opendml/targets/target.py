@@ -28,18 +28,18 @@ class Requirements(NamedTuple):
 
     ``temporary_size``: bytes of memory for temporary tensors; ``least_temporary_size``: what those have that are alive
     at one time, which no plan can do without. ``scratch_size``: bytes that each thread needs alone, behind those.
-    ``parallel``: whether several threads of the process can help; ``brief``: whether there is so little to do that they
-    had better not be waked for it.
+    ``parallel``: whether several threads of the process can help, and ``alone``: about how many microseconds one of
+    them takes then, up to a number from which on it does not matter.
     """
 
     temporary_size: int
     least_temporary_size: int
     scratch_size: int
     parallel: bool
-    brief: bool
+    alone: int
 
 
-NOTHING_NEEDED: Final = Requirements(0, 0, 0, False, False)
+NOTHING_NEEDED: Final = Requirements(0, 0, 0, False, 0)
 
 
 class KernelDescription(NamedTuple):

@@ -1,5 +1,6 @@
 """What has little to do. Its code is short: to compile it takes a thousand times as long as to run it once, and what
-longer code gains is a hundredth of that. And a program of little work is over before a thread that sleeps is awake."""
+longer code gains is a hundredth of that. And a program of little work is over before a thread that sleeps is awake, so
+how long one thread takes is estimated."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ from opendml.targets.cpu.tuning import Tuning
 PRODUCTS: Final = 8
 """Multiply-adds that take as long as another step: those of a vector."""
 
-OPERATIONS: Final = 8
-"""Operations of a point that take as long as bringing what it reads and writes: those of a vector of points."""
+OPERATIONS: Final = 16
+"""Operations of a point that take as long as bringing what it reads and writes: those of a vector of points, of which a
+processor does two at a time."""
 
 ONE_BY_ONE: Final = 32
 """Steps that a point counts as of what is done point by point: scans, scatters, orders."""
@@ -37,15 +39,14 @@ def short_where_little(statement: Single, repeats: Sequence[Axis], target: CpuTa
     return target.tuned(steps_written_out=min(tuning.steps_written_out, STEPS_WRITTEN_OUT))
 
 
-def is_brief(statements: Iterable[tuple[Single, Sequence[Axis]]], tuning: Tuning) -> bool:
-    """Whether statements, each with what it is repeated along, have so little to do that one thread had better do all
-    of it where the others sleep."""
-    left = tuning.brief_work
+def microseconds_of(statements: Iterable[tuple[Single, Sequence[Axis]]], tuning: Tuning) -> int:
+    """About how long one thread takes for statements, each with what it is repeated along, up to ``longest_alone``."""
+    steps, most = 0, tuning.steps_a_microsecond * tuning.longest_alone
     for statement, repeats in statements:
-        left -= _time_of(statement, repeats, tuning)
-        if left < 0:
-            return False
-    return True
+        steps = min(steps + _time_of(statement, repeats, tuning), most)
+        if steps == most:
+            break
+    return steps // tuning.steps_a_microsecond
 
 
 def steps_of(statement: Compute, repeats: Sequence[Axis] = ()) -> int:

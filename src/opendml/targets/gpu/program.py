@@ -159,7 +159,7 @@ def generate(definition: Definition, dialect: Dialect, *, divides_exactly: bool,
     texts = [kernel.text for kernel in writer.kernels]
     support = [BIT_CONVERSIONS] if any("@widened(" in text or "@narrowed(" in text for text in texts) else []
     module = "\n".join((f"; {plan.to_json()}", *declarations, *support, *texts)) + "\n"
-    return GpuCode(plan, tuple(writer.kernels), Requirements(writer.size, writer.least_size, 0, False, False), module)
+    return GpuCode(plan, tuple(writer.kernels), Requirements(writer.size, writer.least_size, 0, False, 0), module)
 
 
 def _uses(definition: Definition, type: ElementType) -> bool:

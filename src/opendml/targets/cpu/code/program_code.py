@@ -12,7 +12,7 @@ from opendml.loops.sequence import KernelSequence, Tuning, sequence_of
 from opendml.targets.cpu.code.entry_code import EntryWriter
 from opendml.targets.cpu.code.modules import Begin, ModuleWriter, Support
 from opendml.targets.cpu.code.written_kernels import Kernel, KernelWriter, WrittenKernel, scheduled
-from opendml.targets.cpu.little_work import is_brief
+from opendml.targets.cpu.little_work import microseconds_of
 from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.target import KernelDescription, Requirements
@@ -101,6 +101,8 @@ def program_code(
     modules = writer.modules(entry.text(), entry.globals)
     least_size, is_parallel = sequence.memory.least_size, sequence.is_parallel
     called = ((call.statement, call.axes) for call in sequence.calls)
-    brief = is_parallel and not profiled and is_brief(called, knobs)
-    requirements = Requirements(entry.temporary_size, least_size, entry.scratch_in_memory, is_parallel, brief)
+    alone = microseconds_of(called, knobs) if is_parallel else 0
+    if profiled:
+        alone = knobs.longest_alone  # all threads have records
+    requirements = Requirements(entry.temporary_size, least_size, entry.scratch_in_memory, is_parallel, alone)
     return ProgramCode(modules, sequence, requirements, target, in_place, wholes or {})

@@ -48,7 +48,9 @@ class ProgramKnobs:
     """Steps of a statement, with all its repetitions, up to which its code is short (``little_work.py``): up to fifty
     microseconds of one thread."""
 
-    brief_work: int = 3 << 17
-    """Steps of all statements of a program, as ``little_work`` counts them, up to which one thread does all of it where
-    others sleep: fifty microseconds, in which these would hardly be awake. To wake a thread takes 60 to 300 in virtual
-    machines."""
+    steps_a_microsecond: int = 6000
+    """Steps, as ``little_work.py`` counts them, that one thread does in a microsecond, from the nearer caches."""
+
+    longest_alone: int = 10000
+    """Microseconds that one thread takes for a program from which on it does not matter how long that is: others are
+    waked in less."""

@@ -57,7 +57,7 @@ class CpuExecutable:
         """Run by so many threads, or by one where there is no work for others."""
         self._team = default_team(thread_count)
         self.thread_count = thread_count if self.requirements.parallel else 1
-        self._asked = asked(self.thread_count, self.requirements.brief)
+        self._asked = asked(self.thread_count, self.requirements.alone)
         self.least_temporary_size = self.requirements.least_temporary_size
         self._spare: list[WorkingMemory] = []  # of a call that is over, for the next one
 

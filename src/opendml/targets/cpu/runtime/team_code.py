@@ -6,9 +6,10 @@ signal, as code of Python's own does that takes long: programs ask for that betw
 that are long enough to sleep in wake up for it. What a handler raises stops the dispatch: what is left of the program
 is passed over, and the call raises it.
 
-A worker that sleeps is awake a long time after it was called, in virtual machines hundreds of microseconds. What is
-brief is over by then: the caller does all of it by itself where a worker that it wants sleeps. Only where such work
-comes soon after such work, as a loop has it, are workers waked, for the next time: they spin again before they sleep.
+A worker that sleeps is awake a long time after it was called, in virtual machines hundreds of microseconds: each of
+them measures that. Where the caller would have to wait longer than others save it, it does all of the work by itself,
+if a worker that it wants sleeps. Only where such work comes soon after such work, as a loop has it, are workers waked,
+for the next time: they spin again before they sleep.
 """
 
 from __future__ import annotations
@@ -19,14 +20,25 @@ from opendml.llvm.host import Machine
 from opendml.targets.cpu.runtime.barrier_code import MOST_GROUPS, MOST_POOLS, pools_ir
 from opendml.targets.cpu.runtime.platform_code import filled, platform_ir
 
-BRIEF: Final = 1 << 32
-"""Behind how many threads are asked for: whether what they are to do is brief."""
+ALONE_BITS: Final = 32
+"""Bits of how many threads are asked for. Those above say how many microseconds one thread would take alone."""
+
+LONG: Final = (1 << 31) - 1
+"""So many microseconds, or more."""
+
+FIRST_GUESS: Final = 50
+"""Microseconds that a sleeping worker takes to wake up, as long as none has been measured."""
+
+LONGEST_WAKING: Final = 2000
+"""Microseconds that count as such: a worker that takes longer has had to wait for another process."""
 
 
 def team_ir(host: Machine) -> str:
     """The LLVM text of the team for `host`."""
     text = (_TYPES + _TEAM).replace("$most_groups", str(MOST_GROUPS)).replace("$most_pools", str(MOST_POOLS))
-    text = text.replace("$brief", str(BRIEF))
+    numbers = {"$alone_bits": ALONE_BITS, "$first_guess": FIRST_GUESS, "$longest_waking": LONGEST_WAKING}
+    for name, number in numbers.items():
+        text = text.replace(name, str(number))
     return filled(text, host) + pools_ir() + platform_ir(host)
 
 
@@ -43,15 +55,17 @@ _TYPES = """
 ;                 9 condition, 10 arrivals of groups, a line each, 11 counters of pools, 12 threads with such
                   %storage, [$most_groups x [64 x i8]], [2 x [$most_pools x [64 x i8]]], i64, [56 x i8] }
 ;                 0 ticket, 1 is asleep, 2 team, 3 thread index, 4 thread, 5 avoided processor    7 mutex   8 condition
-%worker = type { i64, i64, ptr, i64, ptr, i64, [16 x i8], %storage, %storage }
+;                 9 when it was called while it slept, in microseconds
+%worker = type { i64, i64, ptr, i64, ptr, i64, [16 x i8], %storage, %storage, i64, [56 x i8] }
 ;               0 busy            2 running
 %team = type { i64, [56 x i8], i64, [56 x i8],
 ;              4 entry, 5 args, 6 thread count, 7 the caller sleeps, 8 stopping, 9 started, 10 capacity, 11 spins now
                ptr, ptr, i64, i64, i64, i64, i64, i64,
 ;              12 spins, 13 processors  15 mutex, 16 all done, 17   18 set of processors
                i64, i64, [48 x i8], %storage, %storage, %barrier, %storage,
-;              19 how long workers spin, 20 when something brief was done alone, in microseconds
-               i64, i64, [48 x i8] }
+;              in microseconds: 19 how long workers spin, 20 when something was last done alone where a worker slept,
+;              21 how long it takes to wake one
+               i64, i64, i64, [40 x i8] }
 ; The workers lie behind their team.
 """
 
@@ -70,6 +84,8 @@ define i64 @team_size(i64 %thread_count) nounwind {
 define void @team_initialise(ptr %team, i64 %capacity, i64 %spins, i64 %processors, i64 %patience) nounwind {
   %patience_address = getelementptr %team, ptr %team, i64 0, i32 19
   store i64 %patience, ptr %patience_address, align 8
+  %waking_address = getelementptr %team, ptr %team, i64 0, i32 21
+  store atomic i64 $first_guess, ptr %waking_address monotonic, align 8
   %capacity_address = getelementptr %team, ptr %team, i64 0, i32 10
   store i64 %capacity, ptr %capacity_address, align 8
   %spins_address = getelementptr %team, ptr %team, i64 0, i32 12
@@ -126,8 +142,9 @@ define i64 @team_run(ptr %team, ptr %entry, ptr %args, i64 %wanted) nounwind {
 
 define internal i64 @team_run_controlled(ptr %team, ptr %entry, ptr %args, i64 %asked, ptr %control) nounwind {
 start:
-  %is_brief = icmp uge i64 %asked, $brief
-  %wanted = urem i64 %asked, $brief
+  %alone = lshr i64 %asked, $alone_bits
+  %above = shl i64 %alone, $alone_bits
+  %wanted = sub i64 %asked, %above
   %is_single = icmp ule i64 %wanted, 1
   br i1 %is_single, label %run_alone, label %acquire
 acquire:
@@ -135,6 +152,12 @@ acquire:
   %acquired = extractvalue { i64, i1 } %exchange, 1
   br i1 %acquired, label %consider, label %run_alone
 consider:
+  %others = sub i64 %wanted, 1
+  %work_of_others = mul i64 %alone, %others
+  %saved = udiv i64 %work_of_others, %wanted
+  %waking_address = getelementptr %team, ptr %team, i64 0, i32 21
+  %waking = load atomic i64, ptr %waking_address monotonic, align 8
+  %is_brief = icmp ult i64 %saved, %waking
   br i1 %is_brief, label %look, label %recruit
 look:
   %is_awake = call i1 @team_is_awake(ptr %team, i64 %wanted)
@@ -324,9 +347,14 @@ look:
   %k_next = add i64 %k, 1
   br i1 %is_asleep, label %wake, label %check
 wake:
-  %mutex = getelementptr %worker, ptr %first, i64 %k, i32 7
-  %condition = getelementptr %worker, ptr %first, i64 %k, i32 8
-  call void @wake_all(ptr %mutex, ptr %condition)
+  ; The caller goes on computing: who comes to share its processor would not be awake before that is over.
+  %worker = getelementptr %worker, ptr %first, i64 %k
+  %set = getelementptr %team, ptr %team, i64 0, i32 18
+  %thread_address = getelementptr %worker, ptr %first, i64 %k, i32 4
+  %avoided_address = getelementptr %worker, ptr %first, i64 %k, i32 5
+  %thread = load ptr, ptr %thread_address, align 8
+  call void @thread_avoid_caller(ptr %thread, ptr %avoided_address, ptr %set)
+  call void @worker_call(ptr %worker)
   br label %check
 leave:
   ret void
@@ -464,9 +492,7 @@ sleepers:
   %is_asleep = icmp ne i64 %asleep, 0
   br i1 %is_asleep, label %wake, label %next
 wake:
-  %mutex = getelementptr %worker, ptr %worker_k, i64 0, i32 7
-  %condition = getelementptr %worker, ptr %worker_k, i64 0, i32 8
-  call void @wake_all(ptr %mutex, ptr %condition)
+  call void @worker_call(ptr %worker_k)
   br label %next
 next:
   %k_next = add i64 %k, 1
@@ -474,6 +500,44 @@ next:
   br i1 %more_sleepers, label %sleepers, label %leave
 leave:
   ret void
+}
+
+; Wake a worker that sleeps.
+define internal void @worker_call(ptr %worker) nounwind {
+  %now = call i64 @microseconds()
+  %called_address = getelementptr %worker, ptr %worker, i64 0, i32 9
+  store atomic i64 %now, ptr %called_address monotonic, align 8
+  %mutex = getelementptr %worker, ptr %worker, i64 0, i32 7
+  %condition = getelementptr %worker, ptr %worker, i64 0, i32 8
+  call void @wake_all(ptr %mutex, ptr %condition)
+  ret void
+}
+
+; What a worker that was just waked has measured is an eighth of the team's mean from then on.
+define internal void @worker_measure(ptr %worker, ptr %team) nounwind {
+start:
+  %called_address = getelementptr %worker, ptr %worker, i64 0, i32 9
+  %called = load atomic i64, ptr %called_address monotonic, align 8
+  %now = call i64 @microseconds()
+  %time = sub i64 %now, %called
+  %counts = icmp ult i64 %time, $longest_waking
+  br i1 %counts, label %count, label %leave
+count:
+  %waking_address = getelementptr %team, ptr %team, i64 0, i32 21
+  %before = load atomic i64, ptr %waking_address monotonic, align 8
+  %more = sub i64 %time, %before
+  %part = sdiv i64 %more, 8
+  %after = add i64 %before, %part
+  store atomic i64 %after, ptr %waking_address monotonic, align 8
+  br label %leave
+leave:
+  ret void
+}
+
+define i64 @team_waking(ptr %team) nounwind {
+  %waking_address = getelementptr %team, ptr %team, i64 0, i32 21
+  %waking = load atomic i64, ptr %waking_address monotonic, align 8
+  ret i64 %waking
 }
 
 ; Whether there is %value at %place before it is time to sleep.
@@ -636,6 +700,7 @@ check:
   br i1 %is_called, label %awake, label %wait
 wait:
   call void @condition_wait(ptr %condition, ptr %mutex)
+  call void @worker_measure(ptr %worker, ptr %team)
   %ticket_then = load atomic i64, ptr %worker seq_cst, align 8
   %is_called_then = icmp eq i64 %ticket_then, %ticket
   br i1 %is_called_then, label %awake, label %roused

@@ -12,7 +12,7 @@ interpreter's lock is free:
 The calling thread is thread 0 and workers are the others. Between dispatches workers spin for some microseconds
 (OPENDML_SPIN_MICROSECONDS) and then sleep in the operating system. Where a team is busy with another thread's dispatch,
 the caller runs the function alone, as thread 0 of 1: the results of a program do not depend on the number of threads.
-It does so, too, where that is `brief` and a worker sleeps, since it would wait longer for the worker than for itself.
+It does so, too, where a worker sleeps and would take longer to wake up than it could save.
 
 All threads run with the default floating-point environment (round to nearest, denormals kept, no traps), whatever
 other libraries have set in the calling thread, and get it back after.
@@ -38,7 +38,7 @@ from opendml.description.quoting import quoted
 from opendml.llvm.compiled_objects import get_or_compile
 from opendml.llvm.host import MAXIMUM_THREADS, Machine, host_machine, usable_processors
 from opendml.llvm.native import CompileOptions, load_object
-from opendml.targets.cpu.runtime.team_code import BRIEF, team_ir
+from opendml.targets.cpu.runtime.team_code import ALONE_BITS, LONG, team_ir
 
 CALL_WORDS: Final = 8
 """Words of what `call_function` is called with: four for the callers, and four for the team."""
@@ -74,18 +74,21 @@ class ThreadTeam:
         # At exit _stop_all does this while keeping the memory, since another thread may still dispatch.
         weakref.finalize(self, _stop, native, self.handle, self._memory).atexit = False
 
-    def run(
-        self, entry_address: int, args_address: int, thread_count: int | None = None, *, brief: bool = False
-    ) -> int:
+    def run(self, entry_address: int, args_address: int, thread_count: int | None = None, *, alone: int = LONG) -> int:
         """Run the function at `entry_address` on `thread_count` threads, the team's own number by default.
 
-        Returns when all of them have returned, with their number: 1 if the team was busy, or what is to be done is
-        `brief` and a worker sleeps, and fewer than asked for if the team is smaller or the operating system gave no
-        more.
+        Returns when all of them have returned, with their number: 1 if the team was busy, or if a worker sleeps and it
+        is not worth to wake it for what one thread does in `alone` microseconds, and fewer than asked for if the team
+        is smaller or the operating system gave no more.
         """
         return self._native.run(
-            self.handle, entry_address, args_address, asked(thread_count or self.thread_count, brief)
+            self.handle, entry_address, args_address, asked(thread_count or self.thread_count, alone)
         )
+
+    @property
+    def waking_microseconds(self) -> int:
+        """How long a worker that sleeps takes to wake up, a mean of the last ones."""
+        return self._native.waking(self.handle)
 
     def stop(self) -> None:
         """Wait for a dispatch in progress and end the workers. Later dispatches run on the calling thread alone."""
@@ -96,9 +99,9 @@ class ThreadTeam:
         self._native.reset(self.handle)
 
 
-def asked(thread_count: int, brief: bool) -> int:
-    """The word that says how many threads are asked for, and whether what they are to do is brief."""
-    return thread_count | BRIEF * brief
+def asked(thread_count: int, alone: int) -> int:
+    """The word that says how many threads are asked for, and how many microseconds one of them would take alone."""
+    return thread_count | min(alone, LONG) << ALONE_BITS
 
 
 def default_team(thread_count: int) -> ThreadTeam:
@@ -143,6 +146,7 @@ class _NativeTeam(NamedTuple):
     stop_at_end: Callable[[int], None]
     call_address: int
     know: Callable[[int, int, int, int], None]
+    waking: Callable[[int], int]
     spins_per_microsecond: float
 
 
@@ -157,14 +161,17 @@ def _native_team(host: Machine) -> _NativeTeam:
         "team_call": ctypes.PYFUNCTYPE(None, _POINTER),  # gives the interpreter's lock back itself
         "team_stop": ctypes.CFUNCTYPE(None, _POINTER),
         "team_know": ctypes.CFUNCTYPE(None, _POINTER, _POINTER, _POINTER, _INTEGER),
+        "team_waking": ctypes.CFUNCTYPE(_INTEGER, _POINTER),
         "team_pause": ctypes.CFUNCTYPE(None, _INTEGER),
     }
     code = load_object(data, prototypes, host)
     code.keep_until_exit()  # Sleeping workers return into this code.
-    size, initialise, reset, run, call, stop, know, pause = (prototypes[name](code[name]) for name in prototypes)
+    size, initialise, reset, run, call, stop, know, waking, pause = (
+        prototypes[name](code[name]) for name in prototypes
+    )
     stop_at_end = ctypes.PYFUNCTYPE(None, _POINTER)(code["team_stop"])
     address, pauses = code["team_call"], _pauses_per_microsecond(pause)
-    native = _NativeTeam(size, initialise, reset, run, call, stop, stop_at_end, address, know, pauses)
+    native = _NativeTeam(size, initialise, reset, run, call, stop, stop_at_end, address, know, waking, pauses)
     _introduce(native)
     return native
 
