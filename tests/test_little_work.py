@@ -150,6 +150,14 @@ def test_operations_and_what_is_done_one_by_one_take_longer() -> None:
     assert simple < several < one_by_one
 
 
+def test_what_comes_from_memory_takes_as_long_as_it_takes_to_bring_it() -> None:
+    """One row by a matrix of 64 MiB is little work, but for that."""
+    alone = microseconds_of([(only_statement(gemm(1, 4096, 4096).define()), ())], TUNING)
+    far = (4096 * 4096 + 2 * 4096) * 4 - TUNING.near_program_bytes
+    assert alone == far * TUNING.steps_a_microsecond // TUNING.bytes_a_microsecond // TUNING.steps_a_microsecond
+    assert alone > 4096 * 4096 // PRODUCTS // TUNING.steps_a_microsecond
+
+
 def test_lanes_that_are_loaded_one_by_one_count() -> None:
     """The largest of short rows, a row a lane: each step loads one number a lane, and is one of a loop where all of
     them would be too much code."""

@@ -11,7 +11,7 @@ from typing import Final
 from opendml.expression.affine import Dependencies
 from opendml.expression.ir import Axis, Fold, Variable
 from opendml.expression.rewriting import walk
-from opendml.expression.statements import Compute, Scatter, Single
+from opendml.expression.statements import Compute, Scatter, Single, reads_of, writes_of
 from opendml.targets.cpu.kernel_parts import work_of_operation
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import Tuning
@@ -69,9 +69,13 @@ def _time_of(statement: Single, repeats: Sequence[Axis], tuning: Tuning) -> int:
     if isinstance(statement, Compute):
         operations = {e for store in statement.stores for e in walk(store.value)}
         work = sum(work_of_operation(e, tuning) for e in operations)
-        return steps_of(statement, repeats) * (1 + work // OPERATIONS)
-    along = () if isinstance(statement, Scatter) else (statement.along,)
-    return ONE_BY_ONE * _count((*statement.axes, *along, *repeats))
+        steps = steps_of(statement, repeats) * (1 + work // OPERATIONS)
+    else:
+        along = () if isinstance(statement, Scatter) else (statement.along,)
+        steps = ONE_BY_ONE * _count((*statement.axes, *along, *repeats))
+    tensors = reads_of(statement) | writes_of(statement)
+    far = sum(tensor.extent * tensor.type.bits // 8 for tensor in tensors) - tuning.near_program_bytes
+    return max(steps, far * tuning.steps_a_microsecond // tuning.bytes_a_microsecond)
 
 
 def _count(axes: Iterable[Axis]) -> int:

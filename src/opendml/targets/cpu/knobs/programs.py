@@ -51,6 +51,12 @@ class ProgramKnobs:
     steps_a_microsecond: int = 6000
     """Steps, as ``little_work.py`` counts them, that one thread does in a microsecond, from the nearer caches."""
 
+    near_program_bytes: int = 4 << 20
+    """Bytes of what a statement reads and writes that are in these caches when it begins."""
+
+    bytes_a_microsecond: int = 12000
+    """Others that a thread brings in a microsecond."""
+
     longest_alone: int = 10000
     """Microseconds that one thread takes for a program from which on it does not matter how long that is: others are
     waked in less."""
