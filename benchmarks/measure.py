@@ -30,6 +30,9 @@ from opendml.description.enums import ReduceFunction
 SAMPLE_SECONDS = 0.0005
 """A sample is so many calls that it takes at least this long."""
 
+WARMING_SECONDS = 0.001
+"""A contestant is called for so long before its sample: its threads are awake then."""
+
 MAXIMUM_ROUNDS = 101
 
 
@@ -91,11 +94,18 @@ def race(calls: Mapping[str, Call], effort: Effort) -> dict[str, Timing]:
             first = turn % max(len(names), 1)
             for name in names[first:] + names[:first]:
                 _wait_for_quiet()
-                calls[name]()
+                _warm(calls[name])
                 samples[name].append(seconds_of(calls[name], repeats[name]))
     finally:
         gc.enable()
     return {name: Timing.of(times) for name, times in samples.items()}
+
+
+def _warm(call: Call) -> None:
+    end = time.perf_counter() + WARMING_SECONDS
+    call()
+    while time.perf_counter() < end:
+        call()
 
 
 def seconds_of(call: Call, repeats: int = 1) -> float:

@@ -126,6 +126,8 @@ def test_programs_say_how_long_one_thread_takes() -> None:
         code = target.generate(gemm(rows, 64, 128).define(), in_place=False)
         assert (code.requirements.parallel, code.requirements.alone) == (True, found)
     assert target.generate(gemm(4, 8, 8).define(), in_place=False).requirements == (0, 0, 0, False, 0)
+    waked = target.tuned(serial_work=0).generate(gemm(4, 8, 8).define(), in_place=False)
+    assert (waked.requirements.parallel, waked.requirements.alone) == (True, 1000)
     code, _ = target.instrumented(gemm(256, 64, 128).define(), in_place=False, thread_count=2)
     assert (code.requirements.parallel, code.requirements.alone) == (True, 1000)
 

@@ -101,8 +101,9 @@ def program_code(
     modules = writer.modules(entry.text(), entry.globals)
     least_size, is_parallel = sequence.memory.least_size, sequence.is_parallel
     called = ((call.statement, call.axes) for call in sequence.calls)
-    alone = microseconds_of(called, knobs) if is_parallel else 0
-    if profiled:
-        alone = knobs.longest_alone  # all threads have records
+    if profiled or knobs.serial_work == 0:
+        alone = knobs.longest_alone  # all threads have records, or are to take part whatever there is to do
+    else:
+        alone = microseconds_of(called, knobs) if is_parallel else 0
     requirements = Requirements(entry.temporary_size, least_size, entry.scratch_in_memory, is_parallel, alone)
     return ProgramCode(modules, sequence, requirements, target, in_place, wholes or {})

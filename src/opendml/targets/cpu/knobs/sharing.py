@@ -10,7 +10,8 @@ class SharingKnobs:
     """Sizes of work items, and what of them any thread may take."""
 
     serial_work: int = 32768
-    """Steps of a kernel below which waking other threads costs more than it saves."""
+    """Steps of a kernel below which waking other threads costs more than it saves. With 0 they are waked for whatever
+    there is."""
 
     work_beside: int = 8192
     """Steps of a kernel from which on it is shared out, too, where others are between the same barriers: nobody has to
