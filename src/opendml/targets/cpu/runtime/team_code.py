@@ -55,8 +55,7 @@ _TYPES = """
 ;                 9 condition, 10 arrivals of groups, a line each, 11 counters of pools, 12 threads with such
                   %storage, [$most_groups x [64 x i8]], [2 x [$most_pools x [64 x i8]]], i64, [56 x i8] }
 ;                 0 ticket, 1 is asleep, 2 team, 3 thread index, 4 thread, 5 avoided processor    7 mutex   8 condition
-;                 9 when it was called while it slept, in microseconds
-%worker = type { i64, i64, ptr, i64, ptr, i64, [16 x i8], %storage, %storage, i64, [56 x i8] }
+%worker = type { i64, i64, ptr, i64, ptr, i64, [16 x i8], %storage, %storage }
 ;               0 busy            2 running
 %team = type { i64, [56 x i8], i64, [56 x i8],
 ;              4 entry, 5 args, 6 thread count, 7 the caller sleeps, 8 stopping, 9 started, 10 capacity, 11 spins now
@@ -64,8 +63,8 @@ _TYPES = """
 ;              12 spins, 13 processors  15 mutex, 16 all done, 17   18 set of processors
                i64, i64, [48 x i8], %storage, %storage, %barrier, %storage,
 ;              in microseconds: 19 how long workers spin, 20 when something was last done alone where a worker slept,
-;              21 how long it takes to wake one
-               i64, i64, i64, [40 x i8] }
+;              21 how long it takes to wake one, 22 when those that sleep were called, 0 if none was yet
+               i64, i64, i64, i64, [32 x i8] }
 ; The workers lie behind their team.
 """
 
@@ -333,6 +332,8 @@ start:
   %is_in_vain = icmp eq i64 %spins, 0
   br i1 %is_in_vain, label %leave, label %recruit
 recruit:
+  %called_address = getelementptr %team, ptr %team, i64 0, i32 22
+  store atomic i64 0, ptr %called_address monotonic, align 8
   %workers = call i64 @team_recruit(ptr %team, i64 %wanted)
   %first = getelementptr %team, ptr %team, i64 1
   br label %check
@@ -354,7 +355,7 @@ wake:
   %avoided_address = getelementptr %worker, ptr %first, i64 %k, i32 5
   %thread = load ptr, ptr %thread_address, align 8
   call void @thread_avoid_caller(ptr %thread, ptr %avoided_address, ptr %set)
-  call void @worker_call(ptr %worker)
+  call void @worker_call(ptr %worker, ptr %team)
   br label %check
 leave:
   ret void
@@ -469,6 +470,8 @@ begin:
 ; New tickets for the first %workers workers: all tickets first, as waking a sleeper takes its time.
 define internal void @team_wake(ptr %team, i64 %workers) nounwind {
 start:
+  %called_address = getelementptr %team, ptr %team, i64 0, i32 22
+  store atomic i64 0, ptr %called_address monotonic, align 8
   %first = getelementptr %team, ptr %team, i64 1
   %set = getelementptr %team, ptr %team, i64 0, i32 18
   br label %tickets
@@ -492,7 +495,7 @@ sleepers:
   %is_asleep = icmp ne i64 %asleep, 0
   br i1 %is_asleep, label %wake, label %next
 wake:
-  call void @worker_call(ptr %worker_k)
+  call void @worker_call(ptr %worker_k, ptr %team)
   br label %next
 next:
   %k_next = add i64 %k, 1
@@ -502,11 +505,18 @@ leave:
   ret void
 }
 
-; Wake a worker that sleeps.
-define internal void @worker_call(ptr %worker) nounwind {
+; Wake a worker that sleeps. Each takes its time: it is measured from the first one on.
+define internal void @worker_call(ptr %worker, ptr %team) nounwind {
+start:
+  %called_address = getelementptr %team, ptr %team, i64 0, i32 22
+  %called = load atomic i64, ptr %called_address monotonic, align 8
+  %is_first = icmp eq i64 %called, 0
+  br i1 %is_first, label %look, label %wake
+look:
   %now = call i64 @microseconds()
-  %called_address = getelementptr %worker, ptr %worker, i64 0, i32 9
   store atomic i64 %now, ptr %called_address monotonic, align 8
+  br label %wake
+wake:
   %mutex = getelementptr %worker, ptr %worker, i64 0, i32 7
   %condition = getelementptr %worker, ptr %worker, i64 0, i32 8
   call void @wake_all(ptr %mutex, ptr %condition)
@@ -514,9 +524,9 @@ define internal void @worker_call(ptr %worker) nounwind {
 }
 
 ; What a worker that was just waked has measured is an eighth of the team's mean from then on.
-define internal void @worker_measure(ptr %worker, ptr %team) nounwind {
+define internal void @worker_measure(ptr %team) nounwind {
 start:
-  %called_address = getelementptr %worker, ptr %worker, i64 0, i32 9
+  %called_address = getelementptr %team, ptr %team, i64 0, i32 22
   %called = load atomic i64, ptr %called_address monotonic, align 8
   %now = call i64 @microseconds()
   %time = sub i64 %now, %called
@@ -700,7 +710,7 @@ check:
   br i1 %is_called, label %awake, label %wait
 wait:
   call void @condition_wait(ptr %condition, ptr %mutex)
-  call void @worker_measure(ptr %worker, ptr %team)
+  call void @worker_measure(ptr %team)
   %ticket_then = load atomic i64, ptr %worker seq_cst, align 8
   %is_called_then = icmp eq i64 %ticket_then, %ticket
   br i1 %is_called_then, label %awake, label %roused
