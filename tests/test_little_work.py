@@ -17,7 +17,7 @@ from opendml.llvm.values import Value
 from opendml.loops.nest import Points, nodes_of
 from opendml.targets.cpu.code.memory import Scopes
 from opendml.targets.cpu.code.program_code import ProgramCode
-from opendml.targets.cpu.little_work import PRODUCTS, STEPS_WRITTEN_OUT, microseconds_of, short_where_little, steps_of
+from opendml.targets.cpu.little_work import microseconds_of, short_where_little, steps_of
 from opendml.targets.cpu.processor import Processor
 from opendml.targets.cpu.tuning import TUNING
 
@@ -86,7 +86,10 @@ def test_code_of_little_work_is_shorter() -> None:
 
 def test_steps_that_are_written_out_are_few() -> None:
     target = Processor(TARGETS[1].machine, TUNING)
-    for little, most in ((target.tuning.little_work, STEPS_WRITTEN_OUT), (0, target.tuning.steps_written_out)):
+    for little, most in (
+        (target.tuning.little_work, TUNING.few_steps_written_out),
+        (0, target.tuning.steps_written_out),
+    ):
         code = code_of(CASES["product"], target.tuned(little_work=little))
         points = [node for nest in code.nests for node in nodes_of(nest.body) if isinstance(node, Points)]
         assert max(node.count for node in points if node.carried) == most
@@ -101,17 +104,17 @@ def only_statement(definition: Definition) -> Compute:
 def test_steps_count_where_they_are_done() -> None:
     """A sum of products counts an eighth; what is the same for all points of a row, once a row."""
     product = only_statement(PRODUCT)
-    assert steps_of(product) == 19 * 128 + 19 * 128 * 64 // 8
-    assert steps_of(product, (Axis("r", 10),)) == 10 * 19 * 128 + 19 * 128 * 64 // 8 * 10
+    assert steps_of(product, (), TUNING) == 19 * 128 + 19 * 128 * 64 // 8
+    assert steps_of(product, (Axis("r", 10),), TUNING) == 10 * 19 * 128 + 19 * 128 * 64 // 8 * 10
     rows, row = (statement for statement in softmax(19, 10).statements if isinstance(statement, Compute))
-    assert steps_of(rows) == 19 + 19 * 10 + 19 * 10
-    assert steps_of(row) == 19 * 10
+    assert steps_of(rows, (), TUNING) == 19 + 19 * 10 + 19 * 10
+    assert steps_of(row, (), TUNING) == 19 * 10
 
 
 def test_targets_are_others_for_little_work_only() -> None:
     for target in TARGETS:
         product = only_statement(PRODUCT)
-        here = target.tuned(little_work=steps_of(product))
+        here = target.tuned(little_work=steps_of(product, (), TUNING))
         short = short_where_little(product, (), here)
         assert short.tuning.steps_written_out < here.tuning.steps_written_out
         assert short_where_little(product, (Axis("r", 2),), here) is here
@@ -122,7 +125,10 @@ def test_targets_are_others_for_little_work_only() -> None:
 def test_programs_say_how_long_one_thread_takes() -> None:
     """Up to a limit; nothing where nobody can help, and the limit where all threads are to take part."""
     target = Processor(TARGETS[1].machine, TUNING.but(longest_alone=1000))
-    for rows, found in ((256, 256 * 128 * (1 + 64 // PRODUCTS) // TUNING.steps_a_microsecond), (1 << 16, 1000)):
+    for rows, found in (
+        (256, 256 * 128 * (1 + 64 // TUNING.products_a_step) // TUNING.steps_a_microsecond),
+        (1 << 16, 1000),
+    ):
         code = target.generate(gemm(rows, 64, 128).define(), in_place=False)
         assert (code.requirements.parallel, code.requirements.alone) == (True, found)
     assert target.generate(gemm(4, 8, 8).define(), in_place=False).requirements == (0, 0, 0, False, 0)
@@ -157,7 +163,7 @@ def test_what_comes_from_memory_takes_as_long_as_it_takes_to_bring_it() -> None:
     alone = microseconds_of([(only_statement(gemm(1, 4096, 4096).define()), ())], TUNING)
     far = (4096 * 4096 + 2 * 4096) * 4 - TUNING.near_program_bytes
     assert alone == far * TUNING.steps_a_microsecond // TUNING.bytes_a_microsecond // TUNING.steps_a_microsecond
-    assert alone > 4096 * 4096 // PRODUCTS // TUNING.steps_a_microsecond
+    assert alone > 4096 * 4096 // TUNING.products_a_step // TUNING.steps_a_microsecond
 
 
 def test_lanes_that_are_loaded_one_by_one_count() -> None:

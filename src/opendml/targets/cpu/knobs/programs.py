@@ -48,6 +48,16 @@ class ProgramKnobs:
     """Steps of a statement, with all its repetitions, up to which its code is short (``little_work.py``): up to fifty
     microseconds of one thread."""
 
+    products_a_step: int = 8
+    """Multiply-adds that take as long as another step: those of a vector."""
+
+    operations_a_step: int = 16
+    """Operations of a point that take as long as bringing what it reads and writes: those of a vector of points, of
+    which a processor does two at a time."""
+
+    steps_one_by_one: int = 32
+    """Steps that a point counts as of what is done point by point: scans, scatters, orders."""
+
     steps_a_microsecond: int = 6000
     """Steps, as ``little_work.py`` counts them, that one thread does in a microsecond, from the nearer caches."""
 
