@@ -493,6 +493,22 @@ def test_brief_work_that_comes_soon_wakes_workers(neighbours_program: LoadedObje
     assert run_brief() == 1
 
 
+def test_workers_spin_as_long_as_it_takes_to_wake_them(
+    neighbours_program: LoadedObject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless they are told how long; either way they wake up."""
+    for told in (None, "30"):
+        monkeypatch.delenv("OPENDML_SPIN_MICROSECONDS", raising=False)
+        if told is not None:
+            monkeypatch.setenv("OPENDML_SPIN_MICROSECONDS", told)
+        team = ThreadTeam(2)
+        for pause in (0, 1e-5, 3e-4, 1e-3, 1e-2) * 4:
+            time.sleep(pause)
+            for alone in (0, 100, LONG):
+                buffers = Neighbours(2, rounds=5)
+                buffers.check(team.run(neighbours_program["entry"], buffers.address, alone=alone))
+
+
 def test_brief_and_other_work_from_several_python_threads(neighbours_program: LoadedObject) -> None:
     """Workers that fall asleep, are waked with work or without, and come in late."""
     team = ThreadTeam(2, spin_microseconds=20)

@@ -63,8 +63,9 @@ _TYPES = """
 ;              12 spins, 13 processors  15 mutex, 16 all done, 17   18 set of processors
                i64, i64, [48 x i8], %storage, %storage, %barrier, %storage,
 ;              in microseconds: 19 how long workers spin, 20 when something was last done alone where a worker slept,
-;              21 how long it takes to wake one, 22 when those that sleep were called, 0 if none was yet
-               i64, i64, i64, i64, [32 x i8] }
+;              21 how long it takes to wake one, 22 when those that sleep were called, 0 if none was yet; 23 rounds of a
+;              spin loop in a microsecond, 0 if workers spin no longer where it takes longer to wake them
+               i64, i64, i64, i64, i64, [24 x i8] }
 ; The workers lie behind their team.
 """
 
@@ -80,7 +81,11 @@ define i64 @team_size(i64 %thread_count) nounwind {
   ret i64 %size
 }
 
-define void @team_initialise(ptr %team, i64 %capacity, i64 %spins, i64 %processors, i64 %patience) nounwind {
+define void @team_initialise(
+    ptr %team, i64 %capacity, i64 %spins, i64 %processors, i64 %patience, i64 %rounds
+) nounwind {
+  %rounds_address = getelementptr %team, ptr %team, i64 0, i32 23
+  store i64 %rounds, ptr %rounds_address, align 8
   %patience_address = getelementptr %team, ptr %team, i64 0, i32 19
   store i64 %patience, ptr %patience_address, align 8
   %waking_address = getelementptr %team, ptr %team, i64 0, i32 21
@@ -165,7 +170,12 @@ brief:
   %last_address = getelementptr %team, ptr %team, i64 0, i32 20
   %last = load atomic i64, ptr %last_address monotonic, align 8
   %patience_address = getelementptr %team, ptr %team, i64 0, i32 19
-  %patience = load i64, ptr %patience_address, align 8
+  %least_patience = load i64, ptr %patience_address, align 8
+  %rounds_address = getelementptr %team, ptr %team, i64 0, i32 23
+  %rounds = load i64, ptr %rounds_address, align 8
+  %is_fixed = icmp eq i64 %rounds, 0
+  %more_patience = call i64 @llvm.umax.i64(i64 %least_patience, i64 %waking)
+  %patience = select i1 %is_fixed, i64 %least_patience, i64 %more_patience
   %now = call i64 @microseconds()
   %gap = sub i64 %now, %last
   %is_soon = icmp ult i64 %gap, %patience
@@ -409,11 +419,17 @@ define internal i32 @worker_start(ptr %team, i64 %number, i64 %index) nounwind {
   ret i32 %failure
 }
 
-; How long %count threads spin from now on. With more threads than processors the one that is waited for may need this
-; one's processor: do not spin.
+; How long %count threads spin from now on: as long as it takes to wake them, which is at most twice of what would have
+; been best. With more threads than processors the one that is waited for may need this one's processor: do not spin.
 define internal i64 @team_set_spins(ptr %team, i64 %count) nounwind {
   %spins_address = getelementptr %team, ptr %team, i64 0, i32 12
-  %spins = load i64, ptr %spins_address, align 8
+  %least_spins = load i64, ptr %spins_address, align 8
+  %rounds_address = getelementptr %team, ptr %team, i64 0, i32 23
+  %rounds = load i64, ptr %rounds_address, align 8
+  %waking_address = getelementptr %team, ptr %team, i64 0, i32 21
+  %waking = load atomic i64, ptr %waking_address monotonic, align 8
+  %spins_of_waking = mul i64 %rounds, %waking
+  %spins = call i64 @llvm.umax.i64(i64 %least_spins, i64 %spins_of_waking)
   %processors_address = getelementptr %team, ptr %team, i64 0, i32 13
   %processors = load i64, ptr %processors_address, align 8
   %fits = icmp ule i64 %count, %processors
@@ -784,4 +800,5 @@ leave:
 }
 
 declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.umax.i64(i64, i64)
 """

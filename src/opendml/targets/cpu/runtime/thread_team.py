@@ -10,9 +10,10 @@ interpreter's lock is free:
     team.call_function(call_address)              # the same, for tight loops: of CALL_WORDS words in memory
 
 The calling thread is thread 0 and workers are the others. Between dispatches workers spin for some microseconds
-(OPENDML_SPIN_MICROSECONDS) and then sleep in the operating system. Where a team is busy with another thread's dispatch,
-the caller runs the function alone, as thread 0 of 1: the results of a program do not depend on the number of threads.
-It does so, too, where a worker sleeps and would take longer to wake up than it could save.
+(OPENDML_SPIN_MICROSECONDS; else 100, or as long as it takes to wake them) and then sleep in the operating system. Where
+a team is busy with another thread's dispatch, the caller runs the function alone, as thread 0 of 1: the results of a
+program do not depend on the number of threads. It does so, too, where a worker sleeps and would take longer to wake up
+than it could save.
 
 All threads run with the default floating-point environment (round to nearest, denormals kept, no traps), whatever
 other libraries have set in the calling thread, and get it back after.
@@ -62,14 +63,16 @@ class ThreadTeam:
     def __init__(self, thread_count: int, *, spin_microseconds: float | None = None) -> None:
         _check_thread_count(thread_count)
         native = _native_team(host_machine())
-        spin_microseconds = _default_spin_microseconds() if spin_microseconds is None else spin_microseconds
+        asked_for = _spin_microseconds_asked_for() if spin_microseconds is None else spin_microseconds
+        spin_microseconds = DEFAULT_SPIN_MICROSECONDS if asked_for is None else asked_for
         self.thread_count = thread_count
         self.call_function = native.call
         self.call_address = native.call_address
         self._native = native
         self._memory, self.handle = _allocate(native.size(thread_count))
         spins = round(spin_microseconds * native.spins_per_microsecond)
-        native.initialise(self.handle, thread_count - 1, spins, usable_processors(), round(spin_microseconds))
+        rounds = max(round(native.spins_per_microsecond), 1) if asked_for is None else 0
+        native.initialise(self.handle, thread_count - 1, spins, usable_processors(), round(spin_microseconds), rounds)
         _teams.add(self)
         # At exit _stop_all does this while keeping the memory, since another thread may still dispatch.
         weakref.finalize(self, _stop, native, self.handle, self._memory).atexit = False
@@ -138,7 +141,7 @@ class _NativeTeam(NamedTuple):
     """The team's native functions, all of integers, and how many rounds of its spin loops take a microsecond."""
 
     size: Callable[[int], int]
-    initialise: Callable[[int, int, int, int, int], None]
+    initialise: Callable[[int, int, int, int, int, int], None]
     reset: Callable[[int], None]
     run: Callable[[int, int, int, int], int]
     call: Callable[[int], None]
@@ -155,7 +158,7 @@ def _native_team(host: Machine) -> _NativeTeam:
     data, _ = get_or_compile(team_ir(host), host, _TEAM_OPTIONS)
     prototypes: dict[str, Any] = {
         "team_size": ctypes.CFUNCTYPE(_INTEGER, _INTEGER),
-        "team_initialise": ctypes.CFUNCTYPE(None, _POINTER, _INTEGER, _INTEGER, _INTEGER, _INTEGER),
+        "team_initialise": ctypes.CFUNCTYPE(None, _POINTER, _INTEGER, _INTEGER, _INTEGER, _INTEGER, _INTEGER),
         "team_reset": ctypes.CFUNCTYPE(None, _POINTER),
         "team_run": ctypes.CFUNCTYPE(_INTEGER, _POINTER, _POINTER, _POINTER, _INTEGER),
         "team_call": ctypes.PYFUNCTYPE(None, _POINTER),  # gives the interpreter's lock back itself
@@ -199,10 +202,10 @@ def _pauses_per_microsecond(pause: Callable[[int], None]) -> float:
     return count / max(fastest * 1e6, 1e-3)
 
 
-def _default_spin_microseconds() -> float:
+def _spin_microseconds_asked_for() -> float | None:
     text = os.environ.get(SPIN_VARIABLE, "").strip()
     if not text:
-        return DEFAULT_SPIN_MICROSECONDS
+        return None
     try:
         value = float(text)
     except ValueError:
