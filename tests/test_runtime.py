@@ -32,7 +32,7 @@ from opendml.llvm.native import (
     optimised_ir,
 )
 from opendml.targets.cpu.runtime.barrier_code import GROUP, MOST_GROUPS, barrier_ir
-from opendml.targets.cpu.runtime.team_code import FIRST_GUESS, LONG, LONGEST_WAKING, team_ir
+from opendml.targets.cpu.runtime.team_code import FIRST_GUESS, LONG, LONGEST_WAKING, SHORTEST_PAUSE, WAKINGS, team_ir
 from opendml.targets.cpu.runtime.thread_team import ThreadTeam, default_team
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="POSIX only")
@@ -427,15 +427,18 @@ def test_sleeping_workers_wake(neighbours_program: LoadedObject) -> None:
         buffers.check(3)
 
 
+def run_for(program: LoadedObject, team: ThreadTeam, alone: int) -> int:
+    """Run what one thread does in so many microseconds; by how many threads."""
+    buffers = Neighbours(team.thread_count, rounds=3)
+    threads = team.run(program["entry"], buffers.address, alone=alone)
+    buffers.check(threads)
+    return threads
+
+
 def run_alone(program: LoadedObject, team: ThreadTeam, alone: Callable[[], int]) -> None:
-    """Run what takes so many microseconds until the workers sleep, and nobody waits for them."""
+    """The same until the workers sleep, and nobody waits for them."""
     deadline = time.monotonic() + HANGS
-    while True:
-        buffers = Neighbours(3, rounds=3)
-        threads = team.run(program["entry"], buffers.address, alone=alone())
-        buffers.check(threads)
-        if threads == 1:
-            return
+    while run_for(program, team, alone()) > 1:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -443,54 +446,54 @@ def run_alone(program: LoadedObject, team: ThreadTeam, alone: Callable[[], int])
 def test_brief_work_waits_for_nobody_who_sleeps(neighbours_program: LoadedObject) -> None:
     """Workers that do not spin are never waked for it, nor started; what takes long enough has them."""
     team = ThreadTeam(3, spin_microseconds=0)
-    buffers = Neighbours(3, rounds=3)
-    assert team.run(neighbours_program["entry"], buffers.address, alone=10) == 1
+    assert run_for(neighbours_program, team, 10) == 1
     for alone in (1 << 20, 3 * LONGEST_WAKING):
-        buffers = Neighbours(3, rounds=3)
-        assert team.run(neighbours_program["entry"], buffers.address, alone=alone) == 3
-        buffers.check(3)
+        assert run_for(neighbours_program, team, alone) == 3
         run_alone(neighbours_program, team, lambda: 0)
 
 
 def test_workers_measure_how_long_they_take_to_wake_up(neighbours_program: LoadedObject) -> None:
-    """What they save others is compared with that."""
+    """By how long they had nothing to do. What they save others is compared with that."""
     team = ThreadTeam(2, spin_microseconds=0)
-    assert team.waking_microseconds == FIRST_GUESS
+    assert team.waking_microseconds == (FIRST_GUESS,) * WAKINGS
     found = set()
-    for _ in range(40):
-        time.sleep(0.001)
-        assert team.run(neighbours_program["entry"], Neighbours(2, rounds=3).address) == 2
+    for pause in (0.001, 0.05) * 20:
+        time.sleep(pause)
+        assert run_for(neighbours_program, team, LONG) == 2
         found.add(team.waking_microseconds)
     assert len(found) > 1
-    assert all(0 < waking <= LONGEST_WAKING for waking in found)
-    run_alone(neighbours_program, team, lambda: 2 * team.waking_microseconds - 2)
-    alone = 2 * team.waking_microseconds  # nobody is waked in between
-    assert team.run(neighbours_program["entry"], Neighbours(2, rounds=3).address, alone=alone) == 2
+    assert all(0 < waking <= LONGEST_WAKING for wakings in found for waking in wakings)
+    changed = [n for n, waking in enumerate(team.waking_microseconds) if waking != FIRST_GUESS]
+    assert all(SHORTEST_PAUSE << n > 1000 for n in changed)  # none slept for less
+    run_alone(neighbours_program, team, lambda: 2 * min(team.waking_microseconds) - 2)
+    assert run_for(neighbours_program, team, 2 * max(team.waking_microseconds)) == 2
+
+
+def test_what_is_not_measured_is_tried_again(neighbours_program: LoadedObject) -> None:
+    """Each time that nobody is waked, less is expected of it the next time."""
+    team, runs = ThreadTeam(2, spin_microseconds=0), 1
+    assert run_for(neighbours_program, team, 2 * FIRST_GUESS - 2) == 1
+    while run_for(neighbours_program, team, 2 * FIRST_GUESS - 2) == 1:
+        assert runs < WAKINGS  # one at least for each length of a pause
+        runs += 1
+    assert min(team.waking_microseconds) < FIRST_GUESS
 
 
 @pytest.mark.skipif(usable_processors() < 2, reason="threads do not spin where each has no processor")
 @pytest.mark.parametrize("have_slept", [False, True])
 def test_brief_work_that_comes_soon_wakes_workers(neighbours_program: LoadedObject, have_slept: bool) -> None:
     """What comes soon after what was done alone has them started, or waked, for the next time."""
-    team = ThreadTeam(2, spin_microseconds=1e7 if not have_slept else 2e5)
-
-    def run_brief() -> int:
-        buffers = Neighbours(2, rounds=3)
-        threads = team.run(neighbours_program["entry"], buffers.address, alone=0)
-        buffers.check(threads)
-        return threads
-
+    team = ThreadTeam(2, spin_microseconds=2e5 if have_slept else 1e7)
     deadline = time.monotonic() + HANGS
-    for sleep in range(1 + have_slept):
-        assert run_brief() == 1
-        while run_brief() == 1:
+    for sleeps in range(1 + have_slept):
+        assert run_for(neighbours_program, team, 0) == 1
+        while run_for(neighbours_program, team, 0) == 1:
             assert time.monotonic() < deadline
-        if have_slept and not sleep:
-            while run_brief() == 2:
-                assert time.monotonic() < deadline
-                time.sleep(0.5)
+        while have_slept and not sleeps and run_for(neighbours_program, team, 0) == 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
     team.stop()
-    assert run_brief() == 1
+    assert run_for(neighbours_program, team, 0) == 1
 
 
 def test_workers_spin_as_long_as_it_takes_to_wake_them(

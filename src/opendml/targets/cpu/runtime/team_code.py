@@ -6,10 +6,11 @@ signal, as code of Python's own does that takes long: programs ask for that betw
 that are long enough to sleep in wake up for it. What a handler raises stops the dispatch: what is left of the program
 is passed over, and the call raises it.
 
-A worker that sleeps is awake a long time after it was called, in virtual machines hundreds of microseconds: each of
-them measures that. Where the caller would have to wait longer than others save it, it does all of the work by itself,
-if a worker that it wants sleeps. Only where such work comes soon after such work, as a loop has it, are workers waked,
-for the next time: they spin again before they sleep.
+A worker that sleeps is awake a long time after it was called, in virtual machines hundreds of microseconds, and the
+longer, the longer it has slept: each of them measures that. Where the caller would have to wait longer than others save
+it, it does all of the work by itself, if a worker that it wants sleeps. Only where such work comes soon after such
+work, as a loop has it, are workers waked, for the next time: they spin again before they sleep. What is not measured is
+taken to be less and less, so that it is measured now and then.
 """
 
 from __future__ import annotations
@@ -29,6 +30,15 @@ LONG: Final = (1 << 31) - 1
 FIRST_GUESS: Final = 50
 """Microseconds that a sleeping worker takes to wake up, as long as none has been measured."""
 
+WAKINGS: Final = 16
+"""Means of that which are kept, by how long ago the last dispatch was."""
+
+SHORTEST_PAUSE: Final = 64
+"""Microseconds up to which the first one is meant; each other one is meant up to twice as many as the one before it."""
+
+_SHORT_PAUSES: Final = 2
+"""The number of the one that says how long workers spin: how long it takes to wake who has slept for a short time."""
+
 LONGEST_WAKING: Final = 2000
 """Microseconds that count as such: a worker that takes longer has had to wait for another process."""
 
@@ -36,7 +46,15 @@ LONGEST_WAKING: Final = 2000
 def team_ir(host: Machine) -> str:
     """The LLVM text of the team for `host`."""
     text = (_TYPES + _TEAM).replace("$most_groups", str(MOST_GROUPS)).replace("$most_pools", str(MOST_POOLS))
-    numbers = {"$alone_bits": ALONE_BITS, "$first_guess": FIRST_GUESS, "$longest_waking": LONGEST_WAKING}
+    numbers = {
+        "$alone_bits": ALONE_BITS,
+        "$first_guess": FIRST_GUESS,
+        "$longest_waking": LONGEST_WAKING,
+        "$wakings": WAKINGS,
+        "$last_waking": WAKINGS - 1,
+        "$short_pauses": _SHORT_PAUSES,
+        "$shortest_pause": SHORTEST_PAUSE,
+    }
     for name, number in numbers.items():
         text = text.replace(name, str(number))
     return filled(text, host) + pools_ir() + platform_ir(host)
@@ -62,10 +80,11 @@ _TYPES = """
                ptr, ptr, i64, i64, i64, i64, i64, i64,
 ;              12 spins, 13 processors  15 mutex, 16 all done, 17   18 set of processors
                i64, i64, [48 x i8], %storage, %storage, %barrier, %storage,
-;              in microseconds: 19 how long workers spin, 20 when something was last done alone where a worker slept,
-;              21 how long it takes to wake one, 22 when those that sleep were called, 0 if none was yet; 23 rounds of a
-;              spin loop in a microsecond, 0 if workers spin no longer where it takes longer to wake them
-               i64, i64, i64, i64, i64, [24 x i8] }
+;              in microseconds: 19 how long workers spin, 20 when the last dispatch was over, 22 when those that sleep
+;              were called, 0 if none was yet, 24 how long it takes to wake one, by how long ago the last dispatch was;
+;              21 which of these this dispatch is about, 23 rounds of a spin loop in a microsecond, 0 if workers spin no
+;              longer where it takes longer to wake them
+               i64, i64, i64, i64, i64, [$wakings x i64], [24 x i8] }
 ; The workers lie behind their team.
 """
 
@@ -84,12 +103,11 @@ define i64 @team_size(i64 %thread_count) nounwind {
 define void @team_initialise(
     ptr %team, i64 %capacity, i64 %spins, i64 %processors, i64 %patience, i64 %rounds
 ) nounwind {
+start:
   %rounds_address = getelementptr %team, ptr %team, i64 0, i32 23
   store i64 %rounds, ptr %rounds_address, align 8
   %patience_address = getelementptr %team, ptr %team, i64 0, i32 19
   store i64 %patience, ptr %patience_address, align 8
-  %waking_address = getelementptr %team, ptr %team, i64 0, i32 21
-  store atomic i64 $first_guess, ptr %waking_address monotonic, align 8
   %capacity_address = getelementptr %team, ptr %team, i64 0, i32 10
   store i64 %capacity, ptr %capacity_address, align 8
   %spins_address = getelementptr %team, ptr %team, i64 0, i32 12
@@ -99,6 +117,15 @@ define void @team_initialise(
   %set = getelementptr %team, ptr %team, i64 0, i32 18
   call void @processors_of_caller(ptr %set)
   call void @team_reset(ptr %team)
+  br label %guess
+guess:
+  %number = phi i64 [ 0, %start ], [ %number_next, %guess ]
+  %waking_address = getelementptr %team, ptr %team, i64 0, i32 24, i64 %number
+  store atomic i64 $first_guess, ptr %waking_address monotonic, align 8
+  %number_next = add i64 %number, 1
+  %is_more = icmp ult i64 %number_next, $wakings
+  br i1 %is_more, label %guess, label %leave
+leave:
   ret void
 }
 
@@ -156,10 +183,20 @@ acquire:
   %acquired = extractvalue { i64, i1 } %exchange, 1
   br i1 %acquired, label %consider, label %run_alone
 consider:
+  %now = call i64 @microseconds()
+  %last_address = getelementptr %team, ptr %team, i64 0, i32 20
+  %last = load atomic i64, ptr %last_address monotonic, align 8
+  %gap = sub i64 %now, %last
+  %pauses = udiv i64 %gap, $shortest_pause
+  %zeros = call i64 @llvm.ctlz.i64(i64 %pauses, i1 false)
+  %digits = sub i64 64, %zeros
+  %pause = call i64 @llvm.umin.i64(i64 %digits, i64 $last_waking)
+  %pause_address = getelementptr %team, ptr %team, i64 0, i32 21
+  store atomic i64 %pause, ptr %pause_address monotonic, align 8
   %others = sub i64 %wanted, 1
   %work_of_others = mul i64 %alone, %others
   %saved = udiv i64 %work_of_others, %wanted
-  %waking_address = getelementptr %team, ptr %team, i64 0, i32 21
+  %waking_address = getelementptr %team, ptr %team, i64 0, i32 24, i64 %pause
   %waking = load atomic i64, ptr %waking_address monotonic, align 8
   %is_brief = icmp ult i64 %saved, %waking
   br i1 %is_brief, label %look, label %recruit
@@ -167,17 +204,18 @@ look:
   %is_awake = call i1 @team_is_awake(ptr %team, i64 %wanted)
   br i1 %is_awake, label %recruit, label %brief
 brief:
-  %last_address = getelementptr %team, ptr %team, i64 0, i32 20
-  %last = load atomic i64, ptr %last_address monotonic, align 8
+  %decay = udiv i64 %waking, 32
+  %less = sub i64 %waking, %decay
+  store atomic i64 %less, ptr %waking_address monotonic, align 8
   %patience_address = getelementptr %team, ptr %team, i64 0, i32 19
   %least_patience = load i64, ptr %patience_address, align 8
   %rounds_address = getelementptr %team, ptr %team, i64 0, i32 23
   %rounds = load i64, ptr %rounds_address, align 8
   %is_fixed = icmp eq i64 %rounds, 0
-  %more_patience = call i64 @llvm.umax.i64(i64 %least_patience, i64 %waking)
+  %short_address = getelementptr %team, ptr %team, i64 0, i32 24, i64 $short_pauses
+  %short = load atomic i64, ptr %short_address monotonic, align 8
+  %more_patience = call i64 @llvm.umax.i64(i64 %least_patience, i64 %short)
   %patience = select i1 %is_fixed, i64 %least_patience, i64 %more_patience
-  %now = call i64 @microseconds()
-  %gap = sub i64 %now, %last
   %is_soon = icmp ult i64 %gap, %patience
   br i1 %is_soon, label %rouse, label %release
 rouse:
@@ -186,8 +224,7 @@ rouse:
 release:
   store atomic i64 0, ptr %team release, align 8
   call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null, ptr %control)
-  %end = call i64 @microseconds()
-  store atomic i64 %end, ptr %last_address monotonic, align 8
+  call void @team_note_end(ptr %team)
   ret i64 1
 run_alone:
   call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null, ptr %control)
@@ -205,8 +242,16 @@ dispatch:
   %barrier = getelementptr %team, ptr %team, i64 0, i32 17
   call void @call_entry(ptr %entry, ptr %args, i64 0, i64 %count, ptr %barrier, ptr %control)
   call void @team_wait(ptr %team, ptr %control)
+  call void @team_note_end(ptr %team)
   store atomic i64 0, ptr %team release, align 8
   ret i64 %count
+}
+
+define internal void @team_note_end(ptr %team) nounwind {
+  %last_address = getelementptr %team, ptr %team, i64 0, i32 20
+  %now = call i64 @microseconds()
+  store atomic i64 %now, ptr %last_address monotonic, align 8
+  ret void
 }
 
 ; The same, of a struct of the four and room for a control block: a foreign call with one argument takes half as long.
@@ -426,7 +471,7 @@ define internal i64 @team_set_spins(ptr %team, i64 %count) nounwind {
   %least_spins = load i64, ptr %spins_address, align 8
   %rounds_address = getelementptr %team, ptr %team, i64 0, i32 23
   %rounds = load i64, ptr %rounds_address, align 8
-  %waking_address = getelementptr %team, ptr %team, i64 0, i32 21
+  %waking_address = getelementptr %team, ptr %team, i64 0, i32 24, i64 $short_pauses
   %waking = load atomic i64, ptr %waking_address monotonic, align 8
   %spins_of_waking = mul i64 %rounds, %waking
   %spins = call i64 @llvm.umax.i64(i64 %least_spins, i64 %spins_of_waking)
@@ -539,7 +584,7 @@ wake:
   ret void
 }
 
-; What a worker that was just waked has measured is an eighth of the team's mean from then on.
+; What a worker that was just waked has measured is a quarter of the team's mean from then on.
 define internal void @worker_measure(ptr %team) nounwind {
 start:
   %called_address = getelementptr %team, ptr %team, i64 0, i32 22
@@ -549,10 +594,12 @@ start:
   %counts = icmp ult i64 %time, $longest_waking
   br i1 %counts, label %count, label %leave
 count:
-  %waking_address = getelementptr %team, ptr %team, i64 0, i32 21
+  %pause_address = getelementptr %team, ptr %team, i64 0, i32 21
+  %pause = load atomic i64, ptr %pause_address monotonic, align 8
+  %waking_address = getelementptr %team, ptr %team, i64 0, i32 24, i64 %pause
   %before = load atomic i64, ptr %waking_address monotonic, align 8
   %more = sub i64 %time, %before
-  %part = sdiv i64 %more, 8
+  %part = sdiv i64 %more, 4
   %after = add i64 %before, %part
   store atomic i64 %after, ptr %waking_address monotonic, align 8
   br label %leave
@@ -560,8 +607,8 @@ leave:
   ret void
 }
 
-define i64 @team_waking(ptr %team) nounwind {
-  %waking_address = getelementptr %team, ptr %team, i64 0, i32 21
+define i64 @team_waking(ptr %team, i64 %pause) nounwind {
+  %waking_address = getelementptr %team, ptr %team, i64 0, i32 24, i64 %pause
   %waking = load atomic i64, ptr %waking_address monotonic, align 8
   ret i64 %waking
 }
@@ -801,4 +848,5 @@ leave:
 
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
+declare i64 @llvm.ctlz.i64(i64, i1)
 """

@@ -39,7 +39,7 @@ from opendml.description.quoting import quoted
 from opendml.llvm.compiled_objects import get_or_compile
 from opendml.llvm.host import MAXIMUM_THREADS, Machine, host_machine, usable_processors
 from opendml.llvm.native import CompileOptions, load_object
-from opendml.targets.cpu.runtime.team_code import ALONE_BITS, LONG, team_ir
+from opendml.targets.cpu.runtime.team_code import ALONE_BITS, LONG, WAKINGS, team_ir
 
 CALL_WORDS: Final = 8
 """Words of what `call_function` is called with: four for the callers, and four for the team."""
@@ -89,9 +89,10 @@ class ThreadTeam:
         )
 
     @property
-    def waking_microseconds(self) -> int:
-        """How long a worker that sleeps takes to wake up, a mean of the last ones."""
-        return self._native.waking(self.handle)
+    def waking_microseconds(self) -> tuple[int, ...]:
+        """How long a worker that sleeps takes to wake up, means of the last ones: where the last dispatch is up to
+        SHORTEST_PAUSE microseconds ago, up to twice as many, four times, and so on."""
+        return tuple(self._native.waking(self.handle, pause) for pause in range(WAKINGS))
 
     def stop(self) -> None:
         """Wait for a dispatch in progress and end the workers. Later dispatches run on the calling thread alone."""
@@ -149,7 +150,7 @@ class _NativeTeam(NamedTuple):
     stop_at_end: Callable[[int], None]
     call_address: int
     know: Callable[[int, int, int, int], None]
-    waking: Callable[[int], int]
+    waking: Callable[[int, int], int]
     spins_per_microsecond: float
 
 
@@ -164,7 +165,7 @@ def _native_team(host: Machine) -> _NativeTeam:
         "team_call": ctypes.PYFUNCTYPE(None, _POINTER),  # gives the interpreter's lock back itself
         "team_stop": ctypes.CFUNCTYPE(None, _POINTER),
         "team_know": ctypes.CFUNCTYPE(None, _POINTER, _POINTER, _POINTER, _INTEGER),
-        "team_waking": ctypes.CFUNCTYPE(_INTEGER, _POINTER),
+        "team_waking": ctypes.CFUNCTYPE(_INTEGER, _POINTER, _INTEGER),
         "team_pause": ctypes.CFUNCTYPE(None, _INTEGER),
     }
     code = load_object(data, prototypes, host)
