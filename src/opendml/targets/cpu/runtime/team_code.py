@@ -7,10 +7,10 @@ that are long enough to sleep in wake up for it. What a handler raises stops the
 is passed over, and the call raises it.
 
 A worker that sleeps is awake a long time after it was called, in virtual machines hundreds of microseconds, and the
-longer, the longer it has slept: each of them measures that. Where the caller would have to wait longer than others save
-it, it does all of the work by itself, if a worker that it wants sleeps. Only where such work comes soon after such
-work, as a loop has it, are workers waked, for the next time: they spin again before they sleep. What is not measured is
-taken to be less and less, so that it is measured now and then.
+longer, the longer it has slept: workers measure that, and a dispatch waits for the slowest of them. Where the caller
+would have to wait longer than others save it, it does all of the work by itself, if a worker that it wants sleeps. Only
+where such work comes soon after such work, as a loop has it, are workers waked, for the next time: they spin again
+before they sleep. What is not measured is taken to be less and less, so that it is measured now and then.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIRST_GUESS: Final = 50
 """Microseconds that a sleeping worker takes to wake up, as long as none has been measured."""
 
 WAKINGS: Final = 16
-"""Means of that which are kept, by how long ago the last dispatch was."""
+"""Medians of that which are kept, by how long ago the last dispatch was."""
 
 SHORTEST_PAUSE: Final = 64
 """Microseconds up to which the first one is meant; each other one is meant up to twice as many as the one before it."""
@@ -40,7 +40,7 @@ _SHORT_PAUSES: Final = 2
 """The number of the one that says how long workers spin: how long it takes to wake who has slept for a short time."""
 
 LONGEST_WAKING: Final = 2000
-"""Microseconds that count as such: a worker that takes longer has had to wait for another process."""
+"""Microseconds up to which it counts: a worker that takes longer has had to wait for another process."""
 
 
 def team_ir(host: Machine) -> str:
@@ -82,9 +82,10 @@ _TYPES = """
                i64, i64, [48 x i8], %storage, %storage, %barrier, %storage,
 ;              in microseconds: 19 how long workers spin, 20 when the last dispatch was over, 22 when those that sleep
 ;              were called, 0 if none was yet, 24 how long it takes to wake one, by how long ago the last dispatch was;
-;              21 which of these this dispatch is about, 23 rounds of a spin loop in a microsecond, 0 if workers spin no
-;              longer where it takes longer to wake them
-               i64, i64, i64, i64, i64, [$wakings x i64], [24 x i8] }
+;              21 which of these this dispatch is about, 25 how long its slowest worker took to wake up, 0 if none
+;              slept; 23 rounds of a spin loop in a microsecond, 0 if workers spin no longer where it takes longer to
+;              wake them
+               i64, i64, i64, i64, i64, [$wakings x i64], i64, [16 x i8] }
 ; The workers lie behind their team.
 """
 
@@ -242,6 +243,7 @@ dispatch:
   %barrier = getelementptr %team, ptr %team, i64 0, i32 17
   call void @call_entry(ptr %entry, ptr %args, i64 0, i64 %count, ptr %barrier, ptr %control)
   call void @team_wait(ptr %team, ptr %control)
+  call void @team_note_waking(ptr %team)
   call void @team_note_end(ptr %team)
   store atomic i64 0, ptr %team release, align 8
   ret i64 %count
@@ -584,7 +586,34 @@ wake:
   ret void
 }
 
-; What a worker that was just waked has measured is a quarter of the team's mean from then on.
+; What the slowest worker has measured moves the median an eighth up or down: single ones that take long, as where
+; another process has the processor, say little of the next time.
+define internal void @team_note_waking(ptr %team) nounwind {
+start:
+  %slowest_address = getelementptr %team, ptr %team, i64 0, i32 25
+  %slowest = load atomic i64, ptr %slowest_address monotonic, align 8
+  %is_none = icmp eq i64 %slowest, 0
+  br i1 %is_none, label %leave, label %note
+note:
+  store atomic i64 0, ptr %slowest_address monotonic, align 8
+  %pause_address = getelementptr %team, ptr %team, i64 0, i32 21
+  %pause = load atomic i64, ptr %pause_address monotonic, align 8
+  %waking_address = getelementptr %team, ptr %team, i64 0, i32 24, i64 %pause
+  %before = load atomic i64, ptr %waking_address monotonic, align 8
+  %part = udiv i64 %before, 8
+  %step = add i64 %part, 1
+  %more = add i64 %before, %step
+  %less = sub i64 %before, %step
+  %is_slower = icmp ugt i64 %slowest, %before
+  %above = call i64 @llvm.umin.i64(i64 %more, i64 %slowest)
+  %below = call i64 @llvm.umax.i64(i64 %less, i64 %slowest)
+  %after = select i1 %is_slower, i64 %above, i64 %below
+  store atomic i64 %after, ptr %waking_address monotonic, align 8
+  br label %leave
+leave:
+  ret void
+}
+
 define internal void @worker_measure(ptr %team) nounwind {
 start:
   %called_address = getelementptr %team, ptr %team, i64 0, i32 22
@@ -594,14 +623,8 @@ start:
   %counts = icmp ult i64 %time, $longest_waking
   br i1 %counts, label %count, label %leave
 count:
-  %pause_address = getelementptr %team, ptr %team, i64 0, i32 21
-  %pause = load atomic i64, ptr %pause_address monotonic, align 8
-  %waking_address = getelementptr %team, ptr %team, i64 0, i32 24, i64 %pause
-  %before = load atomic i64, ptr %waking_address monotonic, align 8
-  %more = sub i64 %time, %before
-  %part = sdiv i64 %more, 4
-  %after = add i64 %before, %part
-  store atomic i64 %after, ptr %waking_address monotonic, align 8
+  %slowest_address = getelementptr %team, ptr %team, i64 0, i32 25
+  %before = atomicrmw umax ptr %slowest_address, i64 %time monotonic, align 8
   br label %leave
 leave:
   ret void
@@ -773,10 +796,12 @@ check:
   br i1 %is_called, label %awake, label %wait
 wait:
   call void @condition_wait(ptr %condition, ptr %mutex)
-  call void @worker_measure(ptr %team)
   %ticket_then = load atomic i64, ptr %worker seq_cst, align 8
   %is_called_then = icmp eq i64 %ticket_then, %ticket
-  br i1 %is_called_then, label %awake, label %roused
+  br i1 %is_called_then, label %measure, label %roused
+measure:
+  call void @worker_measure(ptr %team)
+  br label %awake
 roused:
   store atomic i64 0, ptr %asleep_address monotonic, align 8
   call void @mutex_unlock(ptr %mutex)

@@ -90,8 +90,8 @@ class ThreadTeam:
 
     @property
     def waking_microseconds(self) -> tuple[int, ...]:
-        """How long a worker that sleeps takes to wake up, means of the last ones: where the last dispatch is up to
-        SHORTEST_PAUSE microseconds ago, up to twice as many, four times, and so on."""
+        """How long the slowest of the workers that sleep takes to wake up, medians of the last times: where the last
+        dispatch is up to SHORTEST_PAUSE microseconds ago, up to twice as many, four times, and so on."""
         return tuple(self._native.waking(self.handle, pause) for pause in range(WAKINGS))
 
     def stop(self) -> None:
