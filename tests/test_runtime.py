@@ -427,6 +427,15 @@ def test_sleeping_workers_wake(neighbours_program: LoadedObject) -> None:
         buffers.check(3)
 
 
+def wait_until(holds: Callable[[], bool], pause: float = 0.01) -> None:
+    """Look now and then."""
+    for _ in range(1 << 22 if pause == 0 else round(HANGS / pause)):
+        if holds():
+            return
+        time.sleep(pause)
+    pytest.fail("it does not come to pass")
+
+
 def run_for(program: LoadedObject, team: ThreadTeam, alone: int) -> int:
     """Run what one thread does in so many microseconds; by how many threads."""
     buffers = Neighbours(team.thread_count, rounds=3)
@@ -437,10 +446,7 @@ def run_for(program: LoadedObject, team: ThreadTeam, alone: int) -> int:
 
 def run_alone(program: LoadedObject, team: ThreadTeam, alone: Callable[[], int]) -> None:
     """The same until the workers sleep, and nobody waits for them."""
-    deadline = time.monotonic() + HANGS
-    while run_for(program, team, alone()) > 1:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: run_for(program, team, alone()) == 1)
 
 
 def test_brief_work_waits_for_nobody_who_sleeps(neighbours_program: LoadedObject) -> None:
@@ -484,14 +490,11 @@ def test_what_is_not_measured_is_tried_again(neighbours_program: LoadedObject) -
 def test_brief_work_that_comes_soon_wakes_workers(neighbours_program: LoadedObject, have_slept: bool) -> None:
     """What comes soon after what was done alone has them started, or waked, for the next time."""
     team = ThreadTeam(2, spin_microseconds=2e5 if have_slept else 1e7)
-    deadline = time.monotonic() + HANGS
     for sleeps in range(1 + have_slept):
         assert run_for(neighbours_program, team, 0) == 1
-        while run_for(neighbours_program, team, 0) == 1:
-            assert time.monotonic() < deadline
-        while have_slept and not sleeps and run_for(neighbours_program, team, 0) == 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
+        wait_until(lambda: run_for(neighbours_program, team, 0) == 2, pause=0)
+        if have_slept and not sleeps:
+            wait_until(lambda: run_for(neighbours_program, team, 0) == 1, pause=0.5)
     team.stop()
     assert run_for(neighbours_program, team, 0) == 1
 
@@ -519,9 +522,7 @@ def test_brief_and_other_work_from_several_python_threads(neighbours_program: Lo
     def work(number: int) -> None:
         random = np.random.default_rng(number)
         for pause in random.integers(0, 120, 400):
-            end = time.perf_counter() + pause * 1e-6
-            while time.perf_counter() < end:
-                pass
+            time.sleep(pause * 1e-6)
             buffers = Neighbours(2, rounds=5)
             alone = int(random.choice([0, 1000, LONG]))
             threads = team.run(neighbours_program["entry"], buffers.address, alone=alone)
@@ -591,10 +592,7 @@ def test_team_ends_its_threads_when_it_dies(empty_program: LoadedObject) -> None
     assert len(workers) == 3
     del team
     # The kernel wakes whoever joins a thread before it takes the thread off this list.
-    deadline = time.monotonic() + HANGS
-    while native_threads() & workers:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    wait_until(lambda: not native_threads() & workers)
 
 
 def test_thread_count_is_checked() -> None:
