@@ -489,7 +489,7 @@ def test_what_is_not_measured_is_tried_again(neighbours_program: LoadedObject) -
 @pytest.mark.parametrize("have_slept", [False, True])
 def test_brief_work_that_comes_soon_wakes_workers(neighbours_program: LoadedObject, have_slept: bool) -> None:
     """What comes soon after what was done alone has them started, or waked, for the next time."""
-    team = ThreadTeam(2, spin_microseconds=2e5 if have_slept else 1e7)
+    team = ThreadTeam(2, spin_microseconds=2e4 if have_slept else 1e7)
     for sleeps in range(1 + have_slept):
         assert run_for(neighbours_program, team, 0) == 1
         wait_until(lambda: run_for(neighbours_program, team, 0) == 2, pause=0)
