@@ -86,9 +86,13 @@ def _run_interpreted(desc: Operator, arrays: Sequence[Array | None]) -> list[Any
     ]
 
 
-ALL_THREADS: Final = TUNING.but(serial_work=0, pooled_work=0, little_work=0)
-"""However small a kernel is, all threads take part in it, and take some of its work items from its pool; and its code
-is that of a large one."""
+def for_all_threads(tuning: Tuning) -> Tuning:
+    """However small a kernel is, all threads take part in it, and take some of its work items from its pool; and its
+    code is that of a large one."""
+    return tuning.but(serial_work=0, pooled_work=0, little_work=0)
+
+
+ALL_THREADS: Final = for_all_threads(TUNING)
 
 
 def compile_in_parallel(desc: Operator, tuning: Tuning = TUNING, *, at_end: bool = True) -> Program:
@@ -104,11 +108,7 @@ def compile_in_parallel(desc: Operator, tuning: Tuning = TUNING, *, at_end: bool
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sequence_module, "plan_memory", plan)
         _scratch_between_pages(patch, at_end)
-        program = compile_operator(
-            desc,
-            thread_count=7,
-            tuning=replace(tuning, serial_work=0, pooled_work=0, little_work=0),
-        )
+        program = compile_operator(desc, thread_count=7, tuning=for_all_threads(tuning))
     assert isinstance(program.executable, CpuExecutable)
     PROTECTED[program] = [*protected, *_pages_between_scratch(program.executable)]
     return program

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
-from execution import assert_same_values, guarded_buffer, guarded_memory, random_values, seeds
+from execution import assert_same_values, for_all_threads, guarded_buffer, guarded_memory, random_values, seeds
 from hypothesis import strategies as st
 from random_chains import chain
 from random_definitions import definitions
@@ -66,7 +66,7 @@ OTHERS = [
 ]
 """Processors whose nests run here, too, though their code does not."""
 
-MANY_THREADS = replace(TUNING, serial_work=0, pooled_work=0, little_work=0)
+MANY_THREADS = for_all_threads(TUNING)
 TUNINGS = [
     MANY_THREADS,
     replace(MANY_THREADS, little_work=TUNING.little_work),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from contraction_kernels import TARGETS, gemm
+from contraction_kernels import TARGETS, convolution, gemm
 from nest_running import HOSTS, MANY_THREADS, check_nests, contents_of
 
 from opendml import operators
@@ -38,28 +38,11 @@ def largest(rows: int, columns: int) -> Definition:
     return operators.Reduce(function="MAX", input_tensor=source, output_tensor=result, axes=[1]).define()
 
 
-def convolution(channels: int, filters: int, size: int, window: int) -> Definition:
-    margin = [window // 2] * 2
-    return operators.Convolution(
-        input_tensor=tensor(1, channels, size, size),
-        filter_tensor=tensor(filters, channels, window, window),
-        output_tensor=tensor(1, filters, size, size),
-        mode="CROSS_CORRELATION",
-        direction="FORWARD",
-        strides=[1, 1],
-        dilations=[1, 1],
-        start_padding=margin,
-        end_padding=margin,
-        output_padding=[0, 0],
-        group_count=1,
-    ).define()
-
-
 PRODUCT = gemm(19, 64, 128).define()
 CASES: dict[str, Definition] = {
     "product": PRODUCT,
-    "windows": convolution(8, 16, 14, 3),
-    "one tap": convolution(64, 16, 14, 1),
+    "windows": convolution(1, 8, 16, 14).define(),
+    "one tap": convolution(1, 64, 16, 14, 1).define(),
     "softmax": softmax(19, 10),
 }
 

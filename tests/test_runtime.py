@@ -511,8 +511,7 @@ def test_workers_spin_as_long_as_it_takes_to_wake_them(
         for pause in (0, 1e-5, 3e-4, 1e-3, 1e-2) * 4:
             time.sleep(pause)
             for alone in (0, 100, LONG):
-                buffers = Neighbours(2, rounds=5)
-                buffers.check(team.run(neighbours_program["entry"], buffers.address, alone=alone))
+                run_for(neighbours_program, team, alone)
 
 
 def test_brief_and_other_work_from_several_python_threads(neighbours_program: LoadedObject) -> None:
@@ -523,10 +522,7 @@ def test_brief_and_other_work_from_several_python_threads(neighbours_program: Lo
         random = np.random.default_rng(number)
         for pause in random.integers(0, 120, 400):
             time.sleep(pause * 1e-6)
-            buffers = Neighbours(2, rounds=5)
-            alone = int(random.choice([0, 1000, LONG]))
-            threads = team.run(neighbours_program["entry"], buffers.address, alone=alone)
-            buffers.check(threads)
+            run_for(neighbours_program, team, int(random.choice([0, 1000, LONG])))
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(work, range(3)))

@@ -353,13 +353,19 @@ leave:
   ret void
 }
 
-; Whether no worker that is there for %wanted threads sleeps, and none has yet to be started.
-define internal i1 @team_is_awake(ptr %team, i64 %wanted) nounwind {
-start:
+; How many workers %wanted threads are, as far as the team has room.
+define internal i64 @team_workers_for(ptr %team, i64 %wanted) nounwind {
   %capacity_address = getelementptr %team, ptr %team, i64 0, i32 10
   %capacity = load i64, ptr %capacity_address, align 8
   %wanted_workers = sub i64 %wanted, 1
-  %target = call i64 @llvm.umin.i64(i64 %wanted_workers, i64 %capacity)
+  %workers = call i64 @llvm.umin.i64(i64 %wanted_workers, i64 %capacity)
+  ret i64 %workers
+}
+
+; Whether no worker that is there for %wanted threads sleeps, and none has yet to be started.
+define internal i1 @team_is_awake(ptr %team, i64 %wanted) nounwind {
+start:
+  %target = call i64 @team_workers_for(ptr %team, i64 %wanted)
   %started_address = getelementptr %team, ptr %team, i64 0, i32 9
   %started = load i64, ptr %started_address, align 8
   %is_short = icmp ult i64 %started, %target
@@ -407,11 +413,7 @@ look:
 wake:
   ; The caller goes on computing: who comes to share its processor would not be awake before that is over.
   %worker = getelementptr %worker, ptr %first, i64 %k
-  %set = getelementptr %team, ptr %team, i64 0, i32 18
-  %thread_address = getelementptr %worker, ptr %first, i64 %k, i32 4
-  %avoided_address = getelementptr %worker, ptr %first, i64 %k, i32 5
-  %thread = load ptr, ptr %thread_address, align 8
-  call void @thread_avoid_caller(ptr %thread, ptr %avoided_address, ptr %set)
+  call void @worker_avoid_caller(ptr %worker, ptr %team)
   call void @worker_call(ptr %worker, ptr %team)
   br label %check
 leave:
@@ -422,10 +424,7 @@ leave:
 ; smaller or the operating system refuses.
 define internal i64 @team_recruit(ptr %team, i64 %wanted) nounwind {
 start:
-  %capacity_address = getelementptr %team, ptr %team, i64 0, i32 10
-  %capacity = load i64, ptr %capacity_address, align 8
-  %wanted_workers = sub i64 %wanted, 1
-  %target = call i64 @llvm.umin.i64(i64 %wanted_workers, i64 %capacity)
+  %target = call i64 @team_workers_for(ptr %team, i64 %wanted)
   %started_address = getelementptr %team, ptr %team, i64 0, i32 9
   br label %check
 check:
@@ -536,7 +535,6 @@ start:
   %called_address = getelementptr %team, ptr %team, i64 0, i32 22
   store atomic i64 0, ptr %called_address monotonic, align 8
   %first = getelementptr %team, ptr %team, i64 1
-  %set = getelementptr %team, ptr %team, i64 0, i32 18
   br label %tickets
 tickets:
   %i = phi i64 [ 0, %start ], [ %i_next, %tickets ]
@@ -549,10 +547,7 @@ sleepers:
   %k = phi i64 [ 0, %tickets ], [ %k_next, %next ]
   %worker_k = getelementptr %worker, ptr %first, i64 %k
   ; Also a worker that still spins may have come to share the caller's processor.
-  %thread_address = getelementptr %worker, ptr %worker_k, i64 0, i32 4
-  %avoided_address = getelementptr %worker, ptr %worker_k, i64 0, i32 5
-  %thread = load ptr, ptr %thread_address, align 8
-  call void @thread_avoid_caller(ptr %thread, ptr %avoided_address, ptr %set)
+  call void @worker_avoid_caller(ptr %worker_k, ptr %team)
   %asleep_address = getelementptr %worker, ptr %worker_k, i64 0, i32 1
   %asleep = load atomic i64, ptr %asleep_address seq_cst, align 8
   %is_asleep = icmp ne i64 %asleep, 0
@@ -565,6 +560,15 @@ next:
   %more_sleepers = icmp ult i64 %k_next, %workers
   br i1 %more_sleepers, label %sleepers, label %leave
 leave:
+  ret void
+}
+
+define internal void @worker_avoid_caller(ptr %worker, ptr %team) nounwind {
+  %set = getelementptr %team, ptr %team, i64 0, i32 18
+  %thread_address = getelementptr %worker, ptr %worker, i64 0, i32 4
+  %avoided_address = getelementptr %worker, ptr %worker, i64 0, i32 5
+  %thread = load ptr, ptr %thread_address, align 8
+  call void @thread_avoid_caller(ptr %thread, ptr %avoided_address, ptr %set)
   ret void
 }
 
