@@ -6,7 +6,7 @@ import ctypes
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,11 +60,7 @@ DATA_TYPES = {d.dtype: d for d in TensorDataType if d.name not in ("UNKNOWN", "U
 LEVELS = ("native", "avx2", "baseline")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def no_cache() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENDML_CACHE", "0")
-        yield
+pytestmark = pytest.mark.usefixtures("no_cache")
 
 
 def _target(level: str) -> Processor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,12 +42,7 @@ from opendml.targets.cpu.refine.refining import refined_definition, refining
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import TUNING
 
-
-@pytest.fixture(autouse=True, scope="module")
-def no_cache() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENDML_CACHE", "0")
-        yield
+pytestmark = pytest.mark.usefixtures("no_cache")
 
 
 def laid_out(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -24,12 +23,7 @@ from opendml.targets.cpu.refine.refining import refine, refined_definition
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import TUNING, Tuning
 
-
-@pytest.fixture(autouse=True, scope="module")
-def no_cache() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENDML_CACHE", "0")
-        yield
+pytestmark = pytest.mark.usefixtures("no_cache")
 
 
 @pytest.mark.parametrize("machine", [*HOSTS, *OTHERS], ids=str)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import platform
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -28,12 +27,7 @@ from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import TUNING
 
-
-@pytest.fixture(autouse=True, scope="module")
-def no_cache() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENDML_CACHE", "0")
-        yield
+pytestmark = pytest.mark.usefixtures("no_cache")
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -6,7 +6,7 @@ import mmap
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -56,11 +56,7 @@ DATA_TYPES = {d.dtype: d for d in TensorDataType if d.name not in ("UNKNOWN", "U
 Value = Callable[[Expression], Expression]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def no_cache() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENDML_CACHE", "0")
-        yield
+pytestmark = pytest.mark.usefixtures("no_cache")
 
 
 def worked(x: Expression) -> Expression:

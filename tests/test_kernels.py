@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,11 +59,7 @@ Array = np.ndarray[Any, Any]
 DATA_TYPES = {d.dtype: d for d in TensorDataType if d.name not in ("UNKNOWN", "UINT4", "INT4")}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def no_cache() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OPENDML_CACHE", "0")
-        yield
+pytestmark = pytest.mark.usefixtures("no_cache")
 
 
 def _levels() -> list[str]:
