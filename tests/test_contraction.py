@@ -104,8 +104,16 @@ def waiting(near_bytes: int) -> dict[str, Any]:
 
 
 def redone(seed: int) -> dict[str, Any]:
-    """Knobs by which rows and strips that are left are done with others once more wherever that can be, or nowhere."""
-    return {"redone_work": seed % 2 << 40, "redone_part": 8, "fewest_redone": 1}
+    """Knobs by which rows and strips that are left are done with others once more wherever that can be, or nowhere;
+    by which narrower tiles are few, or none are; and by which all results are stored by a loop, or long ones."""
+    return {
+        "redone_work": seed % 2 << 40,
+        "redone_part": 8,
+        "fewest_redone": 1,
+        "hardly_redone": 8 if seed // 2 % 3 == 0 else -1,
+        "little_share": 1 if seed // 6 % 2 else 1 / 8,
+        "long_results": 1 if seed // 12 % 2 else 12,
+    }
 
 
 def any_tile(seed: int) -> Any:

@@ -283,11 +283,15 @@ def _redoes(problem: Problem, tile: Tile) -> bool:
     """Whether the last rows, and the last strip, are done as all others are, for which some of their points are done
     once more: where that is so little that code of their own is not worth what LLVM takes for it."""
     tuning, strip = problem.tuning, tile.lanes * tile.vectors
-    if tile.packed or tile.words is not None or tile.steps_at_once or tile.points < tuning.fewest_redone:
+    if tile.words is not None or tile.steps_at_once:
         return False
     axes = {tile.vector: strip} | ({} if tile.row is None or tile.row is tile.tile else {tile.row: tile.row_count})
     more = math.prod(-(-axis.size // count) * count / axis.size for axis, count in axes.items()) - 1
-    return more <= tuning.redone_part and more * problem.points * problem.steps <= tuning.redone_work * tile.lanes
+    if more <= tuning.hardly_redone:
+        return True
+    has_many_points = not tile.packed and tile.points >= tuning.fewest_redone
+    work = more * problem.points * problem.steps
+    return has_many_points and more <= tuning.redone_part and work <= tuning.redone_work * tile.lanes
 
 
 def _panel(problem: Problem, tile: Tile, blocks: Sequence[tuple[Axis, int]]) -> Panel:

@@ -29,6 +29,9 @@ class TileKnobs:
     """The same of what has ``little_work``. Rows of windows are whole still. Products of 19x64 by 64x128 and of 128x128
     matrices take as long as with eight steps, of 1024x1024 3% longer (Zen 3, AVX2)."""
 
+    little_share: float = 1 / 8
+    """The part of all sums up to which tiles of the points that are left have that few steps written out, too."""
+
     worth_code: float = 1 / 64
     """By which part sums have to take less time where points that are left have a tile of their own, and its code."""
 
@@ -43,6 +46,9 @@ class TileKnobs:
 
     redone_part: float = 1 / 8
     """The part of all sums that this may be at most."""
+
+    hardly_redone: float = 1 / 128
+    """The part of all sums up to which they are done once more whatever the work."""
 
     fewest_redone: int = 8
     """Points of such a tile beside its vectors at least: those of fewer wait for what they load."""

@@ -313,9 +313,11 @@ class _Maker:
     def _stored(self, counts: TileCounts) -> Body:
         """What is made of the sums of a tile."""
         long = self.long
+        if self.kernel.turned and long is not None and (long.made is not None or self._are_few(counts)):
+            results = self._results(self.turned, long.made)
+            return long.replaced(counts, lambda one: self._turned(one, results))
         if self.kernel.turned:
-            before, made = ((), None) if long is None else (long.replaced(counts), long.made)
-            return (*before, *self._turned(counts, self._results(self.turned, made)))
+            return self._turned(counts, self._results(self.turned))
         if long is None or counts.points * counts.rows == 1:
             return self._tile("unrolled", counts, self._results(self.sum))
         return long.stored(counts, self._results)
@@ -453,7 +455,7 @@ class _Maker:
         """The steps along all axes, and what is asked for between them: some of the innermost axis one after the other,
         where that pays off."""
         *outer, last = loops
-        together = self._steps_written_out(last, counts)
+        together = self._steps_written_out(last, counts, is_copying=bool(copied))
         body = (*copied, *self.asking.by_steps(counts), *step)
         if together > 1:
             body = self._written_out(last, together, counts, (*copied, *step))
@@ -464,12 +466,28 @@ class _Maker:
         asked = self.asking.by_outer_steps(outer[0])
         return self.asking.between_loops(outer[0], counts, (*(_at_first(loops[1:], asked) if asked else ()), *body))
 
-    def _steps_written_out(self, axis: Axis, counts: TileCounts) -> int:
+    def _steps_written_out(self, axis: Axis, counts: TileCounts, *, is_copying: bool) -> int:
         """How many steps of the innermost axis are written out one after the other. A scalar beside a single vector is
         in a register for one product: LLVM would have that be the sum's from there on, and move all sums."""
+        tuning = self.target.tuning
         if not self.target.has_few_registers or counts.vectors == 1:
             return 1
-        return next(count for count in range(self.target.tuning.steps_written_out, 0, -1) if axis.size % count == 0)
+        most = tuning.steps_written_out
+        if is_copying or self._are_few(counts):
+            most = min(most, tuning.few_steps_written_out)
+        return next(count for count in range(most, 0, -1) if axis.size % count == 0)
+
+    def _are_few(self, counts: TileCounts) -> bool:
+        """Whether tiles of so many points, those of what is left, do a little part of all sums."""
+        kernel, whole = self.kernel, self.counts
+        share = 1.0
+        if counts.vectors < whole.vectors:
+            share *= kernel.vector.size % kernel.strip / kernel.vector.size
+        if counts.row is not whole.row or counts.points < whole.points:
+            share *= kernel.tile.size % kernel.tile_size / kernel.tile.size
+        elif kernel.row is not None and counts.rows < whole.rows:
+            share *= counts.rows / kernel.row.size
+        return share <= self.target.tuning.little_share
 
     def _written_out(self, axis: Axis, count: int, counts: TileCounts, step: Body) -> Body:
         """So many steps, and what is asked for in each of them or, where its next line is further, in some."""

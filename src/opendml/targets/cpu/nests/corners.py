@@ -34,6 +34,8 @@ def corner_of(pitches: Mapping[Axis, int]) -> Corner:
     return Corner(base, Affine(((base, 1), *pitches.items()), 0), Difference(0, total))
 
 
-def each_from_here(axis: Axis, count: int, body: Body) -> Body:
-    """A loop over so many points from where an axis stands now."""
-    return (Loop(axis, Position(axis), Sum(Position(axis), count), 1, body),)
+def each_from_here(axis: Axis, count: int, body: Body, step: int = 1) -> Body:
+    """A loop over so many points, ``step`` apart, from where an axis stands now."""
+    if count == 1:
+        return body
+    return (Loop(axis, Position(axis), Sum(Position(axis), count * step), step, body),)

@@ -3,7 +3,8 @@
 An activation of twenty operations at each of twelve registers of sums is most of the code of a kernel, and of the time
 that LLVM takes for it. Sums that wait in the nearest cache for a loop over the points of their tile take no longer.
 Where tiles are transposed, what single sums are for is computed before that: all lanes are of use then, also where a
-tile has fewer points than a register has lanes.
+tile has fewer points than a register has lanes. They are stored in a loop, too, as are those of the narrower tiles of
+what is left, where these are few.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ Tiling = Callable[[Kind, TileCounts, Body], Body]
 
 class LongResults:
     """A loop over the sums of tiles, which are in ``memory``: a row of registers for each point of a tile. Of a tile
-    that is transposed behind it, it computes what is ``made`` of single sums."""
+    that is transposed behind it, it computes what is ``made`` of single sums; without that, tiles are transposed from
+    there where they are narrower than others."""
 
     def __init__(self, kernel: ContractionKernel, made: Expression | None, total: Variable, tile: Tiling) -> None:
         rest = 0 if kernel.rest is None else kernel.rest.size * kernel.rest.rows
@@ -43,15 +45,20 @@ class LongResults:
         waiting = Element(self.memory, corner.address, True)
         return corner.begins((*self._kept(counts, corner.address), *self._each(counts, leaves(waiting))))
 
-    def replaced(self, counts: TileCounts) -> Body:
-        """What is made of the registers of sums takes their place."""
-        assert self.made is not None
+    def replaced(self, counts: TileCounts, stored: Callable[[TileCounts], Body]) -> Body:
+        """What is made of the registers of sums takes their place, and is stored a row and a register at a time."""
         corner = self._corner(counts)
+        made: Body = ()
         waiting = Element(self.memory, corner.address, True)
-        value = substitute({Part(self._kernel.fold, 0): waiting})(self.made)
-        each = self._each(counts, (Leaf((ElementStore(self.memory, corner.address, value),)),))
-        back = self._tile("together", counts, (Leaf(registers=(self._total,), values=(waiting,)),))
-        return corner.begins((*self._kept(counts, corner.address), *each, *back))
+        if self.made is not None:
+            value = substitute({Part(self._kernel.fold, 0): waiting})(self.made)
+            made = self._each(counts, (Leaf((ElementStore(self.memory, corner.address, value),)),))
+        one = counts._replace(rows=1, vectors=1)
+        back = self._tile("together", one, (Leaf(registers=(self._total,), values=(waiting,)),))
+        body = each_from_here(self._kernel.vector, counts.vectors, (*back, *stored(one)), self._kernel.lanes)
+        if counts.row is not None:
+            body = each_from_here(counts.row, counts.rows, body, counts.row_step)
+        return corner.begins((*self._kept(counts, corner.address), *made, *body))
 
     def _corner(self, counts: TileCounts) -> Corner:
         kernel = self._kernel
@@ -78,8 +85,11 @@ def long_results(kernel: ContractionKernel, tuning: Tuning, total: Variable, til
         return None
     made = _made_of_single_sums(kernel) if kernel.turned else None
     values = [store.value for store in kernel.stores] if made is None else [made]
-    is_long = work_of_values(values, tuning) >= tuning.long_results
-    return LongResults(kernel, made, total, tile) if is_long and (made is not None or not kernel.turned) else None
+    if work_of_values(values, tuning) < tuning.long_results:
+        made, is_of_use = None, kernel.turned and kernel.rest is not None
+    else:
+        is_of_use = made is not None or not kernel.turned or kernel.rest is not None
+    return LongResults(kernel, made, total, tile) if is_of_use else None
 
 
 def _made_of_single_sums(kernel: ContractionKernel) -> Expression | None:

@@ -29,10 +29,14 @@ class TileCounts(NamedTuple):
         rows = self.rows if axis is self.row else 1
         return rows * (self.points if axis is self.tile else 1)
 
+    @property
+    def row_step(self) -> int:
+        """Points along the axis of rows from one row to the next."""
+        return self.points if self.row is self.tile else 1
+
     def in_rows(self, body: Body, kind: Kind = "unrolled") -> Body:
         """In every row of the tile."""
-        step = self.points if self.row is self.tile else 1
-        return body if self.row is None else (Points(self.row, self.rows, kind, body, step=step),)
+        return body if self.row is None else (Points(self.row, self.rows, kind, body, step=self.row_step),)
 
     def summing(self, total: Variable, axis: Axis, first: Integer, end: Integer, step: int, body: Body) -> Loop:
         """The loop along an axis of the fold, through which the sums ``total`` of the tile go in registers."""
