@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from opendml.expression.statements import Compute
 from opendml.llvm.host import machine_of
 from opendml.llvm.native import assembly
-from opendml.loops.nest import Loop, nodes_of
+from opendml.loops.nest import Loop, Turn, nodes_of
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.contractions.blocks import even_block
@@ -47,6 +47,26 @@ def test_little_that_is_left_is_done_once_more(channels: int, copies: int) -> No
     for kernel, axis in ((rows, rows.row), (strips, strips.vector)):
         nodes = nodes_of(kernel_nest(kernel, TARGETS[0]).body)
         assert sum(isinstance(node, Loop) and node.axis is axis for node in nodes) == copies
+
+
+def test_a_last_strip_that_hardly_overlaps_others_has_no_code_of_its_own() -> None:
+    """The last of 267 strips of 24 points ends with 6400 points; the last of 17 would repeat eight of 400."""
+    large, small = (product_kernel(convolution(1, 128, 128, size, window=1), TARGETS[1]) for size in (80, 20))
+    for kernel, is_redone in ((large, True), (small, False)):
+        assert kernel.panel is not None and kernel.vector.size % kernel.strip
+        assert kernel.redoes is is_redone
+        assert (kernel.last_vectors == kernel.vectors) is is_redone
+
+
+def test_narrower_tiles_that_do_little_are_stored_by_a_loop() -> None:
+    """Two columns of 80, of three rows, whose sums are transposed: a row and a register at a time."""
+    kernel = fixed_kernel(convolution(1, 64, 64, 80), TARGETS[1])
+    rest = kernel.rest
+    assert kernel.turned and rest is not None and rest.row is not None and rest.size * rest.rows > 1
+    for share, rows in ((TUNING.little_share, 1), (0.0, rest.rows)):
+        nodes = nodes_of(kernel_nest(kernel, TARGETS[1].tuned(little_share=share)).body)
+        turns = [node for node in nodes if isinstance(node, Turn)]
+        assert sorted((turn.rows, turn.stride) for turn in turns) == [(2, 2 * rows if rows > 1 else 1), (6, 2)]
 
 
 def test_large_products_are_cut_into_enough_items() -> None:
