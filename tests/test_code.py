@@ -43,6 +43,7 @@ from opendml.expression.ir import (
 )
 from opendml.expression.statements import Compute, Definition, Scatter, Store
 from opendml.llvm.builder import Builder
+from opendml.llvm.function_text import FunctionText
 from opendml.llvm.host import host_machine
 from opendml.llvm.native import assembly, compile_object, load_object
 from opendml.llvm.values import Value, literal
@@ -331,6 +332,26 @@ def test_literals() -> None:
     assert literal(constant(0.1, F32)) == "0x3FB99999A0000000"
     assert literal(constant(-0.0, F64)) == "0x8000000000000000"
     assert literal(constant(True, BOOL)) == "true"
+
+
+def test_lines_are_written_where_there_is_room_for_them() -> None:
+    """Of what was known there: values that are younger, whatever their names, and no arguments, are not."""
+    text = FunctionText()
+    before = text.assign("add i64 %p9, 1")
+    here = text.lines_here()
+    behind = f"%{text.fresh('i')}"
+    assert [here.knows(name) for name in ("%thread", before, behind)] == [True, True, False]
+    text.line("br label %next")
+    made = here.assign(f"mul i64 {before}, 2")
+    assert not here.knows(made)
+    here.assign(f"mul i64 {made}, 3")
+    lines = "\n".join(text.lines).splitlines()
+    assert [line.split("=")[-1].strip() for line in lines] == [
+        "add i64 %p9, 1",
+        f"mul i64 {before}, 2",
+        f"mul i64 {made}, 3",
+        "br label %next",
+    ]
 
 
 def test_a_scalar_is_spread_only_where_needed() -> None:

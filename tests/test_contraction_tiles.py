@@ -22,8 +22,8 @@ from opendml.targets.cpu.contraction import ContractionKernel, schedule_contract
 from opendml.targets.cpu.contractions.blocks import even_block
 from opendml.targets.cpu.kernel_description import describe_kernel
 from opendml.targets.cpu.nests.kernels import kernel_nest
-from opendml.targets.cpu.processor import host_processor
-from opendml.targets.cpu.refine.refining import refined_definition
+from opendml.targets.cpu.processor import Processor, host_processor
+from opendml.targets.cpu.refine.refining import refine, refined_definition
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import TUNING
 
@@ -67,6 +67,22 @@ def test_narrower_tiles_that_do_little_are_stored_by_a_loop() -> None:
         nodes = nodes_of(kernel_nest(kernel, TARGETS[1].tuned(little_share=share)).body)
         turns = [node for node in nodes if isinstance(node, Turn)]
         assert sorted((turn.rows, turn.stride) for turn in turns) == [(2, 2 * rows if rows > 1 else 1), (6, 2)]
+
+
+def test_what_is_known_before_sums_is_added_to_addresses_there() -> None:
+    """Inside of the loops of a sum, places count from there: LLVM would look for the best ways to all of them."""
+    definition = convolution(1, 64, 64, 80).define()
+    target = Processor(TARGETS[1].machine, TUNING)
+    fixed = tuple(t for t in definition.inputs[1:2] if t is not None)
+    (code,) = [
+        module
+        for module in target.generate(refine(definition, target, fixed), in_place=False).modules
+        if "llvm.fma" in module
+    ]
+    sums = re.findall(r"phi <8 x float>.*?br label %loop[0-9]+, !llvm.loop", code, re.DOTALL)
+    assert sums
+    for lines in sums:
+        assert "getelementptr float, ptr %v" in lines and "getelementptr float, ptr %p" not in lines
 
 
 def test_large_products_are_cut_into_enough_items() -> None:

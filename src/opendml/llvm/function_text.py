@@ -7,6 +7,7 @@ so what is the same for all lanes is computed once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -14,6 +15,8 @@ from opendml.expression.element_types import ElementType
 from opendml.expression.ir import Const
 from opendml.llvm.values import Value, literal, vector_type
 from opendml.loops.alignment import aligned
+
+_NUMBER: Final = re.compile(r"[0-9]+$")
 
 ROLLED: Final = ", !llvm.loop !1"
 """On the jump that closes a loop: the optimiser must not unroll it."""
@@ -45,6 +48,11 @@ class FunctionText:
         name = f"%v{self._count}"
         self.lines.append(f"  {name} = {text}")
         return name
+
+    def lines_here(self) -> LinesHere:
+        """Room for lines that are found to be wanted only later."""
+        self.lines.append("")
+        return LinesHere(self, len(self.lines) - 1, self._count)
 
     def line(self, text: str) -> None:
         """A line that defines nothing."""
@@ -172,10 +180,32 @@ class FunctionText:
         memory what these were for."""
         self.line('call void asm sideeffect "", "~{memory}"()')
 
-    def opaque(self, pointer: str) -> str:
+    def opaque(self, pointer: str, here: LinesHere | None = None) -> str:
         """The same address, of which LLVM does not know how it was computed. It costs no instruction."""
         self.declarations.add("declare ptr @llvm.strip.invariant.group.p0(ptr)")
-        return self.assign(f"call ptr @llvm.strip.invariant.group.p0(ptr {pointer})")
+        return (here or self).assign(f"call ptr @llvm.strip.invariant.group.p0(ptr {pointer})")
 
 
-__all__ = ["ROLLED", "FunctionText"]
+class LinesHere:
+    """Lines of a function in a place behind which others have been written."""
+
+    def __init__(self, text: FunctionText, slot: int, count: int) -> None:
+        self._text = text
+        self._slot = slot
+        self._count = count
+        self._lines: list[str] = []
+
+    def knows(self, name: str) -> bool:
+        """Whether a value was there before these lines; of those known now all that were are known here."""
+        number = _NUMBER.search(name)
+        return number is None or int(number[0]) <= self._count
+
+    def assign(self, text: str) -> str:
+        """As ``FunctionText.assign``, for what is made of such values."""
+        name = f"%{self._text.fresh()}"
+        self._lines.append(f"  {name} = {text}")
+        self._text.lines[self._slot] = "\n".join(self._lines)
+        return name
+
+
+__all__ = ["ROLLED", "FunctionText", "LinesHere"]

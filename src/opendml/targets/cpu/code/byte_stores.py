@@ -111,7 +111,7 @@ def _runs(places: Sequence[Place], lanes: int) -> list[int]:
     """How many registers behind one another are next to each other in memory."""
     runs = [1]
     for before, place in itertools.pairwise(places):
-        if place.base == before.base and place.constant == before.constant + lanes:
+        if place == before.moved(lanes):
             runs[-1] += 1
         else:
             runs.append(1)

@@ -39,7 +39,7 @@ from opendml.loops.instructions import Instructions
 from opendml.loops.plans import AS_THEY_STAND, Folding, KeptRow, Plan
 from opendml.targets.cpu.code.choice_code import ChoiceWriter
 from opendml.targets.cpu.code.fold_code import FoldWriter
-from opendml.targets.cpu.code.memory import Memory, Place, Pointer, Scopes, first_lanes
+from opendml.targets.cpu.code.memory import Memory, Place, Pointer, Scopes, first_lanes, sum_of_products
 from opendml.targets.cpu.code.point import Point
 from opendml.targets.cpu.instructions.registers import by_registers
 from opendml.targets.cpu.target import CpuTarget
@@ -274,6 +274,11 @@ class Evaluator:
 
     def _index_parts(self, form: Affine, point: Point) -> tuple[Value | None, int]:
         """The part that is only known when the code runs, and the constant rest."""
+        parts, constant = self._products(form, point)
+        return self._sum(parts), constant
+
+    def _products(self, form: Affine, point: Point) -> tuple[list[tuple[str, int]], int]:
+        """Of the part that is only known when the code runs, each value times a number; and the constant rest."""
         constant = form.constant
         parts: list[tuple[str, int]] = []
         for term, coefficient in form.terms:
@@ -284,22 +289,23 @@ class Evaluator:
                     parts.append((position.name, coefficient))
             else:
                 parts.append((self.value(term, point._replace(vector=None, lanes=1)).text, coefficient))
+        return parts, constant
+
+    def _sum(self, parts: Sequence[tuple[str, int]]) -> Value | None:
+        """Of such products, if there are any."""
         if not parts:
-            return None, constant
+            return None
         key = ("index", tuple(parts))
         found = self._scopes.find(key)
-        if found is not None:
-            return found, constant
-        text: str | None = None
-        for name, coefficient in parts:
-            product = name if coefficient == 1 else self.builder.assign(f"mul nsw i64 {name}, {coefficient}")
-            text = product if text is None else self.builder.assign(f"add nsw i64 {text}, {product}")
-        assert text is not None
-        return self._scopes.put_in_block(key, index_value(text)), constant
+        if found is None:
+            found = self._scopes.put_in_block(key, index_value(sum_of_products(self.builder, parts)))
+        return found
 
     def place(self, tensor: Tensor, address: Affine, point: Point) -> Place:
         """An element of a tensor: for the first lane."""
-        return Place(tensor, *self._index_parts(address, point))
+        parts, constant = self._products(address, point)
+        start, parts = self.memory.outside(tensor, parts)
+        return Place(tensor, self._sum(parts), constant, start)
 
     # Rows kept in memory ---------------------------------------------------------------------------------------------
 

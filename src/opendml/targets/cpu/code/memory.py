@@ -6,13 +6,14 @@ Loads of vectors never touch memory past their last element. A value and its poi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from opendml.expression.element_types import BOOL, F16, I64, U32
 from opendml.expression.ir import Tensor, constant
 from opendml.llvm.builder import Builder
+from opendml.llvm.function_text import FunctionText, LinesHere
 from opendml.llvm.values import Value, index_value, vector_type
 from opendml.loops.instructions import Instructions
 from opendml.targets.cpu.instructions.moves import (
@@ -78,6 +79,16 @@ class Scopes:
         return value
 
 
+def sum_of_products(text: FunctionText | LinesHere, parts: Iterable[tuple[str, int]]) -> str:
+    """The sum of some values, each times a number."""
+    total: str | None = None
+    for name, coefficient in parts:
+        product = name if coefficient == 1 else text.assign(f"mul nsw i64 {name}, {coefficient}")
+        total = product if total is None else text.assign(f"add nsw i64 {total}, {product}")
+    assert total is not None
+    return total
+
+
 class Pointer(NamedTuple):
     """Where a tensor is: the value ``name`` is the address of its element ``origin``."""
 
@@ -86,11 +97,13 @@ class Pointer(NamedTuple):
 
 
 class Place(NamedTuple):
-    """An element of a tensor: number ``base`` (0 if there is none) + ``constant``."""
+    """An element of a tensor: number ``base`` (0 if there is none) + ``constant``, counted from ``start``, if there is
+    such an address."""
 
     tensor: Tensor
     base: Value | None
     constant: int
+    start: str | None = None
 
     def moved(self, elements: int) -> Place:
         """The place so many elements further."""
@@ -118,14 +131,22 @@ class Memory:
         self.builder = builder
         self._instructions = instructions
         self.target = target
+        self.keeps_bases = False
+        """Whether the address of an element that is computed stays what its neighbours' are constants away from.
+
+        LLVM would make each of them a sum of an address and a common counter, which saves an addition a step; around
+        loops in loops, the addresses then outnumber the registers, and all are moved on in memory. To find out what is
+        best for many addresses takes it a sixth of the time of a compilation.
+        """
         self.register_bytes = target.machine.vector_bytes
         self._shuffled_stride = target.tuning.shuffled_stride
         self._scopes = scopes
         self._pointers = dict(pointers)
         self._prefetched = prefetched
         self._prefetched_to = 1
-        self._keeps_bases = False
         self._since: object = None
+        self._outside: LinesHere | None = None  # before the loops of sums that are being written
+        self._starts: dict[object, str] = {}  # of what is added there to addresses of tensors
 
     # Pointers --------------------------------------------------------------------------------------------------------
 
@@ -153,22 +174,39 @@ class Memory:
         self._prefetched, self._prefetched_to = before
 
     @contextmanager
-    def bases_in_registers(self) -> Iterator[None]:
-        """Inside, the address of an element that is computed stays what its neighbours' are constants away from.
-
-        LLVM would make each of them a sum of an address and a common counter, which saves an addition a step; around
-        loops in loops, the addresses then outnumber the registers, and all are moved on in memory.
-        """
-        before, self._keeps_bases = self._keeps_bases, True
+    def around_sums(self) -> Iterator[None]:
+        """Inside, what is known here of the address of an element is added to the tensor's address here, and addresses
+        that are computed stay what their neighbours' are constants away from."""
+        before = self.keeps_bases, self._outside, self._starts
+        if self._outside is None:
+            self._outside, self._starts = self.builder.lines_here(), {}
+        self.keeps_bases = True
         yield
-        self._keeps_bases = before
+        self.keeps_bases, self._outside, self._starts = before
+
+    def outside(self, tensor: Tensor, parts: Sequence[tuple[str, int]]) -> tuple[str | None, list[tuple[str, int]]]:
+        """The address of a tensor with those of some products added that were known before the loops around sums, if
+        there are any, and the others."""
+        here = self._outside
+        if here is None or not here.knows(pointer := self._pointers[tensor].name):
+            return None, list(parts)
+        known = tuple(part for part in parts if here.knows(part[0]))
+        if not known:
+            return None, list(parts)
+        element = vector_type(tensor.type, 1)
+        start = self._starts.get((pointer, element, known))
+        if start is None:
+            total = sum_of_products(here, known)
+            start = self.builder.opaque(here.assign(f"getelementptr {element}, ptr {pointer}, i64 {total}"), here)
+            self._starts[pointer, element, known] = start
+        return start, [part for part in parts if part not in known]
 
     @contextmanager
     def anew(self) -> Iterator[None]:
         """Inside, all is loaded anew: LLVM does not know addresses to be those of what was loaded before, which it
         would keep in registers, or in memory, all the way to a block that is hardly ever executed."""
         before, self._since = self._since, object()
-        with self._scopes.inner(), self.bases_in_registers():
+        with self._scopes.inner(), self.around_sums():
             yield
         self._since = before
 
@@ -176,12 +214,13 @@ class Memory:
         """The address of an element."""
         element = vector_type(place.tensor.type, 1)
         pointer, origin = self._pointers[place.tensor]
+        pointer = place.start or pointer
         if place.base is not None:
-            key = ("pointer", pointer, place.base.text, place.size, self._since, self._keeps_bases)
+            key = ("pointer", pointer, place.base.text, place.size, self._since, self.keeps_bases)
             found = self._scopes.find(key)
             if found is None:
                 text = self.builder.assign(f"getelementptr {element}, ptr {pointer}, i64 {place.base.text}")
-                text = self.builder.opaque(text) if self._keeps_bases else text
+                text = self.builder.opaque(text) if self.keeps_bases else text
                 found = self._scopes.put_in_block(key, index_value(text))
             pointer = found.text
         if place.constant != origin:
@@ -220,7 +259,8 @@ class Memory:
     def load_overlapping(self, first: Place, step: int, count: int, lanes: int, active: int) -> Value:
         """Words of ``count`` bytes that begin ``step`` bytes apart, those of the ``active`` lanes; the others are
         undefined."""
-        key = ("words", id(first.tensor), first.base and first.base.text, first.constant, step, count, lanes, active)
+        base = first.base and first.base.text
+        key = ("words", id(first.tensor), first.start, base, first.constant, step, count, lanes, active)
         found = self._scopes.find(key)
         if found is None:
             size = min(lanes, self.register_bytes // BYTES)
@@ -367,7 +407,7 @@ class Memory:
         if abs(step) == 1 and span % size_of_line == 0:
             last = first + span // size_of_line - 1  # what lies beyond is the next round's
         for line in range(first, last + 1):
-            key = ("prefetched", id(place.tensor), place.base.text if place.base is not None else "", line)
+            key = ("prefetched", id(place.tensor), place.start, place.base and place.base.text, line)
             if self._scopes.find(key) is None:
                 there = place._replace(constant=origin + (line * size_of_line + ahead) // size)
                 self.prefetch(there, is_stored=is_stored, cache=self._prefetched_to)

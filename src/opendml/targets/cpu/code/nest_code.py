@@ -85,6 +85,7 @@ def write_nest(nest: Nest, builder: Builder, evaluator: Evaluator, origin: Point
     for row in nest.rows:
         evaluator.memory.allocate(row)
     builder.rolled = nest.rolled
+    evaluator.memory.keeps_bases = nest.rolled
     _NestWriter(builder, evaluator, areas, turn).body(nest.body, _Place((origin,)))
 
 
@@ -244,20 +245,21 @@ class _NestWriter:
 
     def loop(self, node: Loop, place: _Place) -> None:
         carried = [(copy, variable) for copy in range(node.copies) for variable in node.carried]
-        kept = self._evaluator.memory.bases_in_registers() if _is_of_sums(node) else nullcontext()
+        kept = self._evaluator.memory.around_sums() if _is_of_sums(node) else nullcontext()
 
         def step(position: str, values: list[Value]) -> list[Value]:
             self._set(carried, values)
             if node.unmoved is not None:
                 self._locals[node.unmoved] = position
-            with self._evaluator.scope(), kept:
+            with self._evaluator.scope():
                 start = position if node.limit is None else smaller(self._builder, position, node.limit)
                 self.body(node.body, _moved(place, node.axis, start))
             return [self._registers[copy][variable] for copy, variable in carried]
 
         first, last = self._integer(node.first, place), self._integer(node.last, place)
         before = [self._registers[copy][variable] for copy, variable in carried]
-        self._set(carried, self._builder.loop(first, last, node.step, before, step))
+        with kept:
+            self._set(carried, self._builder.loop(first, last, node.step, before, step))
 
     def _set(self, registers: Sequence[tuple[int, Variable]], values: Sequence[Value]) -> None:
         for (copy, variable), value in zip(registers, values, strict=True):

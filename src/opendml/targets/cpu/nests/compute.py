@@ -68,6 +68,7 @@ class _ComputeNest:
             kernel.prefetched,
             kernel.next_rows,
             kernel.in_place,
+            self._making.rolled,
         )
 
     def _cuts(self) -> Iterator[Cut]:

@@ -18,7 +18,8 @@ Stores = tuple[ElementStore, ...]
 @dataclass(slots=True)
 class Making:
     """A nest on its way: the kernel; the axes that are ``known`` to stand somewhere outside of the vector axis; how
-    many steps of a fold are written out here at most; and the rows of memory so far, by number, type and size."""
+    many steps of a fold are written out here at most; the rows of memory so far, by number, type and size; and whether
+    there are loops over long results, which are not to be written out."""
 
     kernel: ComputeKernel
     target: CpuTarget
@@ -26,6 +27,7 @@ class Making:
     unrolled: int
     dependencies: Dependencies = field(default_factory=Dependencies)
     rows: dict[tuple[int, str, int], Tensor] = field(default_factory=dict)
+    rolled: bool = False
 
 
 class Piece:

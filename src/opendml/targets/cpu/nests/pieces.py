@@ -336,6 +336,7 @@ def _in_turn(making: Making, stores: Stores, lanes: int, total: Part) -> Body:
     rows, vector = making.kernel.rows, making.kernel.vector
     assert rows is not None
     assert vector is not None
+    making.rolled = True
     key = (-1, total.type.name, rows.together * lanes)
     memory = making.rows.setdefault(key, temporary("waiting", total.type, (rows.together, lanes)))
     corner = corner_of({rows.axis: lanes, vector: 1})
