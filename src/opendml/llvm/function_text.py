@@ -28,6 +28,7 @@ class FunctionText:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.declarations: set[str] = set()
+        self._called: set[str] = set()
         self.allocations: list[str] = []
         self.scratch_bytes = 0  # of the thread's own memory, at %scratch
         self.is_pooled = False  # whether it takes work items from pools, which %taken counts
@@ -169,10 +170,12 @@ class FunctionText:
 
     def intrinsic(self, name: str, result: Value, *operands: Value) -> Value:
         """A call of ``llvm.name`` on operands of the lanes of ``result``, which gives type and lanes."""
-        kind = result.llvm_type
-        kinds = [vector_type(v.type, v.lanes) for v in operands]
-        self.declarations.add(f"declare {kind} @{name}({', '.join(kinds)})")
-        given = ", ".join([f"{k} {v.text}" for k, v in zip(kinds, operands, strict=True)])
+        kind = vector_type(result.type, result.lanes)
+        given = ", ".join([value.typed for value in operands])
+        if name not in self._called:  # Its name tells the types of what is overloaded.
+            self._called.add(name)
+            kinds = ", ".join([value.llvm_type for value in operands])
+            self.declarations.add(f"declare {kind} @{name}({kinds})")
         return Value(self.assign(f"call {kind} @{name}({given})"), result.type, result.lanes)
 
     def reload(self) -> None:

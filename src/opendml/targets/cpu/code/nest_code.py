@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from opendml.expression.element_types import BOOL
@@ -102,7 +102,7 @@ class _Place:
         return [(self.copy * len(self.points) + n, point) for n, point in enumerate(self.points)]
 
     def each(self, moved: Callable[[Point], Point]) -> _Place:
-        return replace(self, points=tuple(map(moved, self.points)))
+        return _Place(tuple(map(moved, self.points)), self.copy)
 
 
 class _NestWriter:
@@ -272,7 +272,7 @@ class _NestWriter:
         elif node.kind == "together":
             steps = [number * node.step for number in range(count)]
             points = tuple(_further(point, axis, step) for point in place.points for step in steps)
-            self.body(node.body, replace(place, points=points))
+            self.body(node.body, _Place(points, place.copy))
         elif (leaf := leaf_of_bytes(node, self._evaluator.instructions)) is not None:
             self._evaluator.plan = leaf.plan
             bound = [self._with_registers(*one) for one in _unrolled(node, place)]

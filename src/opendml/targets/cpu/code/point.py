@@ -38,7 +38,7 @@ class Point(NamedTuple):
 
     def at(self, axis: Axis, name: str | None, constant: int = 0) -> Point:
         """The point with ``axis`` moved."""
-        return self._replace(positions={**self.positions, axis: Position(name, constant)})
+        return Point({**self.positions, axis: Position(name, constant)}, *self[1:])
 
     def bound(self, names: Sequence[Variable], values: Sequence[Value]) -> Point:
         """The point with values for variables."""

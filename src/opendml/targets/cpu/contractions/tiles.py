@@ -58,12 +58,23 @@ def cheapest_tile(problem: Problem) -> Tile | None:
     """The choice that costs least, of several the one whose points are nearest to each other in what they read; None if
     there is none."""
     choices = _Choices(problem)
-    return min(choices.tiles(), key=lambda tile: (choices.cost(tile), choices.spacing(tile)), default=None)
+    costs = [(choices.cost(tile), tile) for tile in choices.tiles()]
+    least = min((cost for cost, _ in costs), default=0.0)
+    return min((tile for cost, tile in costs if cost == least), key=choices.spacing, default=None)
 
 
 def has_tiles(problem: Problem) -> bool:
     """Whether there is a choice at all."""
     return any(True for _ in _Choices(problem).tiles())
+
+
+def _even_sizes(size: int, fewest: int, most: int) -> Iterator[int]:
+    """The sizes of the parts, as even as can be, if so many points are cut into ``fewest`` to ``most`` of them; in
+    ascending order."""
+    for part in range(-(-size // most), -(-size // fewest) + 1):
+        count = max(-(-size // part), fewest)
+        if -(-size // count) == part:
+            yield part
 
 
 def last_vectors(size: int, lanes: int, vectors: int) -> int:
@@ -248,8 +259,8 @@ class _Choices:
             if packed and strip_bytes(self.problem.fold, vectors * lanes) > tuning.most_panel_bytes:
                 return
             most = self._most_points_of(tile, vectors, lanes, turned)
-            counts = range(-(-tile.size // most), min(tile.size, tuning.smaller_tiles * -(-tile.size // most)) + 1)
-            for size in sorted({-(-tile.size // count) for count in counts}):
+            fewest = -(-tile.size // most)
+            for size in _even_sizes(tile.size, fewest, min(tile.size, tuning.smaller_tiles * fewest)):
                 yield Tile(vector, lanes, vectors, tile, size, turned, packed)
 
     def cost(self, tile: Tile) -> float:

@@ -466,8 +466,11 @@ class _NestPlanner(_ExpressionPlanner):
         return node if plan is node.plan else replace(node, plan=plan)
 
     def _plan(self, expressions: Iterable[Expression], place: _Place) -> Plan:
+        asking = [e for e in expressions if self._asks(e, place)]
+        if not asking:
+            return AS_THEY_STAND
         draft = _Draft()
-        self.expressions(expressions, replace(place.alone(), most=place.most), draft)
+        self.expressions(asking, replace(place.alone(), most=place.most), draft)
         return draft.plan()
 
 
