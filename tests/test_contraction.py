@@ -105,7 +105,8 @@ def waiting(near_bytes: int) -> dict[str, Any]:
 
 def redone(seed: int) -> dict[str, Any]:
     """Knobs by which rows and strips that are left are done with others once more wherever that can be, or nowhere;
-    by which narrower tiles are few, or none are; and by which all results are stored by a loop, or long ones."""
+    by which narrower tiles are few, or none are; by which all results are stored by a loop, or long ones; and by which
+    tiles wait for one another, if their sums have several axes, or do not."""
     return {
         "redone_work": seed % 2 << 40,
         "redone_part": 8,
@@ -113,6 +114,9 @@ def redone(seed: int) -> dict[str, Any]:
         "hardly_redone": 8 if seed // 2 % 3 == 0 else -1,
         "little_share": 1 if seed // 6 % 2 else 1 / 8,
         "long_results": 1 if seed // 12 % 2 else 12,
+        "waiting_tiles_bytes": 0 if seed % 5 < 2 else 1 << 60,
+        "fewest_waiting_tiles": 1,
+        "part_bytes": 1 << seed % 11,
     }
 
 

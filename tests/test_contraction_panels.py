@@ -11,12 +11,13 @@ from contraction_kernels import TARGETS, convolution, fixed_kernel, gemm, produc
 from execution import random_array, run_single
 from nest_running import HOSTS, OTHERS, check_nests, contents_of
 
+from opendml.expression.statements import Compute
 from opendml.llvm.host import Machine
 from opendml.loops.nest import Branch, Items, Leaf, Prefetch, Transpose, nodes_of
 from opendml.programs.device import compile_operator
 from opendml.targets.cpu.code.modules import Support
 from opendml.targets.cpu.code.program_code import program_code
-from opendml.targets.cpu.contraction import ContractionKernel
+from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.processor import Processor, host_processor
 from opendml.targets.cpu.refine.refining import refine, refined_definition
@@ -68,6 +69,31 @@ def check_fixed_filters(machine: Machine, channels: int, filters: int, size: int
     for redone_work in (0, 1 << 40):  # rows and strips that are left have code of their own, or are done once more
         target = Processor(machine, replace(TUNING, **knobs, redone_work=redone_work))
         refined = refine(definition, target, [t for t in definition.inputs[1:2] if t is not None])
+        check_nests(refined, target, contents_of(refined, 3), (2, 0, 1))
+
+
+@pytest.mark.parametrize("machine", HOSTS, ids=str)
+@pytest.mark.parametrize(("channels", "size", "stride"), [(7, 13, 1), (6, 20, 1), (5, 25, 2), (9, 16, 1), (12, 14, 1)])
+def test_tiles_wait_for_one_another(machine: Machine, channels: int, size: int, stride: int) -> None:
+    """Some channels at a time: tiles, narrower ones of rows that are left, and those that are moved back."""
+    definition = convolution(1, channels, 48, size, 3, stride).define()
+    for items, redone_work in ((1, 0), (3, 1 << 40)):
+        knobs: dict[str, Any] = {
+            "waiting_tiles_bytes": 1,
+            "fewest_waiting_tiles": 1,
+            "part_bytes": 2 * 9 * 16 * 4,
+            "fewest_panel_steps": 8,
+            "items": items,
+            "redone_work": redone_work,
+            "redone_part": 8,
+            "serial_work": 0,
+        }
+        target = Processor(machine, replace(TUNING, **knobs))
+        refined = refine(definition, target, [t for t in definition.inputs[1:2] if t is not None])
+        *_, statement = refined.statements
+        assert isinstance(statement, Compute)
+        kernel = schedule_contraction(statement, target)
+        assert kernel is not None and 0 < kernel.outer_at_once < channels
         check_nests(refined, target, contents_of(refined, 3), (2, 0, 1))
 
 

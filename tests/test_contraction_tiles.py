@@ -69,6 +69,19 @@ def test_narrower_tiles_that_do_little_are_stored_by_a_loop() -> None:
         assert sorted((turn.rows, turn.stride) for turn in turns) == [(2, 2 * rows if rows > 1 else 1), (6, 2)]
 
 
+@pytest.mark.parametrize(
+    ("channels", "size", "waits"), [(256, 64, True), (512, 32, True), (128, 64, False), (512, 7, False)]
+)
+def test_tiles_wait_where_what_they_load_is_more_than_a_cache_holds(channels: int, size: int, waits: bool) -> None:
+    """Half a mebibyte, for instance: several parts of all channels, of little more than the nearest cache holds."""
+    target = TARGETS[1].tuned(waiting_tiles_bytes=300 << 10, part_bytes=9 << 10)
+    kernel = fixed_kernel(convolution(1, channels, 128, size), target)
+    assert (kernel.outer_at_once > 0) is waits
+    if waits:
+        strip = kernel.strip * 9 * 4 * kernel.outer_at_once
+        assert 4 << 10 < strip <= 9 << 10
+
+
 def test_what_is_known_before_sums_is_added_to_addresses_there() -> None:
     """Inside of the loops of a sum, places count from there: LLVM would look for the best ways to all of them."""
     definition = convolution(1, 64, 64, 80).define()

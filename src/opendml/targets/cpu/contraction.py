@@ -23,6 +23,7 @@ from opendml.targets.cpu.coalescing import coalesce, has_parted_rows
 from opendml.targets.cpu.contractions.beginnings import begun_with_terms
 from opendml.targets.cpu.contractions.blocks import cuts, keeps_tiles
 from opendml.targets.cpu.contractions.matrix_tiles import MatrixSteps
+from opendml.targets.cpu.contractions.parts import steps_of_parts
 from opendml.targets.cpu.contractions.prefetches import (
     asks_by_strips,
     next_block,
@@ -64,8 +65,10 @@ class ContractionKernel:
     vector axis laid out anew, if it is. ``steps_at_once`` are the steps after which the sums of a tile wait in memory
     until those of all others of the work item have come as far, so that what the steps load is read in long runs; 0:
     they never wait. ``by_rounds`` says that they wait for those of all work items of the thread, whose steps then read
-    what is near. ``words`` says how the sums of a tile are done in the processor's tile registers, if they are: its
-    rows are the points along the tile axis, of ``row_count`` rows, its columns those along the vector axis.
+    what is near. ``outer_at_once`` are, where the fold has several axes, the steps along its outermost one after which
+    the sums of a tile wait for those of all others of the work item: what several tiles load then stays in the nearest
+    cache; 0: they do not. ``words`` says how the sums of a tile are done in the processor's tile registers, if they
+    are: its rows are the points along the tile axis, of ``row_count`` rows, its columns those along the vector axis.
     """
 
     stores: tuple[ElementStore, ...]
@@ -96,6 +99,7 @@ class ContractionKernel:
     words: MatrixSteps | None
     steps_at_once: int
     by_rounds: bool
+    outer_at_once: int
     serial: bool
     reads: frozenset[Tensor]
 
@@ -122,6 +126,11 @@ class ContractionKernel:
     def last_step(self) -> Axis:
         """The axis along which the next step of the sums is."""
         return next(axis for axis in reversed(self.fold.axes) if axis.size > 1)
+
+    @property
+    def outer_step(self) -> Axis:
+        """The axis of the fold whose steps have all others in them."""
+        return next(axis for axis in self.fold.axes if axis.size > 1)
 
     @property
     def work(self) -> int:
@@ -243,7 +252,9 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
     stores, fold = problem.stores, problem.fold
     if panel is not None:
         stores, fold = _reading(problem, panel)
-    if tile.words is None and not tile.steps_at_once:
+    blocks = (*((axis, 1) for axis in batch), *near, *rows, *parts)
+    outer_at_once = steps_of_parts(problem, tile, dict(blocks), across)
+    if tile.words is None and not tile.steps_at_once and not outer_at_once:
         stores, fold = begun_with_terms(stores, fold, {axis for axis in tile.steps if axis is not tile.vector})
     return ContractionKernel(
         stores=stores,
@@ -251,7 +262,7 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
         batch=tuple(batch),
         across=tuple(across),
         along=tuple(along),
-        blocks=(*((axis, 1) for axis in batch), *near, *rows, *parts),
+        blocks=blocks,
         vector=tile.vector,
         lanes=tile.lanes,
         vectors=tile.vectors,
@@ -274,6 +285,7 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
         words=tile.words,
         steps_at_once=tile.steps_at_once,
         by_rounds=tile.by_rounds,
+        outer_at_once=outer_at_once,
         serial=problem.points * problem.steps < problem.tuning.serial_work,
         reads=read_by(problem.stores),  # the panel is nobody else's
     )

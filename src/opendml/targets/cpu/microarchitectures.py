@@ -141,6 +141,8 @@ def _with_caches(tuning: Tuning, caches: _Caches) -> Tuning:
         tuning,
         near_strip_bytes=tuning.near_strip_bytes * caches.first // _MEASURED.first,
         near_window_bytes=tuning.near_window_bytes * caches.first // _MEASURED.first,
+        part_bytes=tuning.part_bytes * caches.first // _MEASURED.first,
+        waiting_tiles_bytes=tuning.waiting_tiles_bytes * second // _MEASURED.second,
         vector_side_bytes=tuning.vector_side_bytes * second // _MEASURED.second,
         kept_side_bytes=tuning.kept_side_bytes * second // _MEASURED.second,
         tile_side_bytes=tuning.tile_side_bytes * second // _MEASURED.second,

@@ -42,3 +42,15 @@ class BlockKnobs:
 
     parted_times: int = 2
     """How many times larger than the other factor one is, at least, of which each thread has a part of its own."""
+
+    part_bytes: int = 14 << 10
+    """Bytes of a strip that tiles whose sums wait for one another go through at once: with the rows beside it and the
+    sums they are more than the nearest cache holds, but all but a little comes from there."""
+
+    waiting_tiles_bytes: int = 1200 << 10
+    """Bytes of a strip, and of the rows that its tiles load, from which on they wait: three fifths of the second-level
+    cache, which holds what is to come and what is stored, too. Of 256 and 512 channels of 64x64 3x3 convolutions take
+    a tenth to a third less time (Zen 3); where both are less than that they take as long."""
+
+    fewest_waiting_tiles: int = 8
+    """Tiles that go through the same strip at least."""

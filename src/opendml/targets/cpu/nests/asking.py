@@ -38,7 +38,10 @@ class Asking:
             nodes += tuple(Prefetch(e.tensor, e.address, cache=2) for e in kernel.next_block)
         nodes += tuple(itertools.chain.from_iterable(self._next_strip(e, counts.vectors) for e in kernel.next_strip))
         for e in kernel.far:
-            nodes += self._ahead(e, counts) if kernel.far_ahead else self._below(e, counts)
+            if kernel.outer_at_once:
+                nodes += self._in_next_part(e, counts)
+            else:
+                nodes += self._ahead(e, counts) if kernel.far_ahead else self._below(e, counts)
         return nodes + self.vectors_ahead(counts.vectors, self.steps_ahead)
 
     @property
@@ -114,10 +117,18 @@ class Asking:
 
     def _below(self, e: Element, counts: TileCounts) -> Body:
         """The scalars of this step of the tile below, or of the next tile if there is none below."""
-        kernel, line = self.kernel, self.target.machine.cache_line
-        tile, size = kernel.tile, counts.points
-        below = next((a for a in reversed(kernel.across[:-1]) if e.address.coefficient(a)), tile)
-        there = moved(e.address, below, counts.along(below))
+        tile = self.kernel.tile
+        below = next((a for a in reversed(self.kernel.across[:-1]) if e.address.coefficient(a)), tile)
+        return self._scalars(e, counts, below, counts.along(below))
+
+    def _in_next_part(self, e: Element, counts: TileCounts) -> Body:
+        """The scalars of this step of the same tile in the next part of the fold."""
+        return self._scalars(e, counts, self.kernel.outer_step, self.kernel.outer_at_once)
+
+    def _scalars(self, e: Element, counts: TileCounts, along: Axis, distance: int) -> Body:
+        """The lines of a tile's scalars so much further along an axis."""
+        tile, size, line = self.kernel.tile, counts.points, self.target.machine.cache_line
+        there = moved(e.address, along, distance)
         lines = -(-bytes_between(e, tile) * size // line)
         ends = (size - 1 - number * size // lines for number in range(lines))
         return counts.in_rows(tuple(Prefetch(e.tensor, moved(there, tile, end)) for end in ends))

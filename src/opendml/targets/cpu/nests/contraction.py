@@ -52,6 +52,7 @@ from opendml.targets.cpu.nests.kept_rows import unconditional_loads
 from opendml.targets.cpu.nests.long_results import long_results
 from opendml.targets.cpu.nests.sharing import look_of, shared_items
 from opendml.targets.cpu.nests.tile_counts import TileCounts
+from opendml.targets.cpu.nests.waiting_sums import WaitingSums
 from opendml.targets.cpu.panels import Panel
 from opendml.targets.cpu.target import CpuTarget
 
@@ -61,6 +62,7 @@ def contraction_nest(kernel: ContractionKernel, target: CpuTarget) -> Nest:
     maker = _Maker(kernel, target)
     rows = () if kernel.panel is None else (kernel.panel.tensor,)
     rows = (*rows, maker.sums) if kernel.words is not None or kernel.steps_at_once else rows
+    rows = (*rows, maker.waiting.memory) if maker.waiting is not None else rows
     rows = (*rows, maker.long.memory) if maker.long is not None else rows
     if kernel.by_rounds:
         return Nest(maker.rounds(), rows=rows, rolled=True)
@@ -68,7 +70,8 @@ def contraction_nest(kernel: ContractionKernel, target: CpuTarget) -> Nest:
     if kernel.has_filling_tiles:
         body = maker.filling()
     else:
-        body = maker.behind_panel(maker.interrupted() if kernel.steps_at_once else maker.whole())
+        steps = maker.interrupted if kernel.steps_at_once else maker.in_parts if kernel.outer_at_once else maker.whole
+        body = maker.behind_panel(steps())
     items = shared_items(cuts, body, kernel, kernel.work, target.tuning)
     if kernel.words is None:
         return Nest((items,), rows=rows, rolled=True)
@@ -95,8 +98,10 @@ class _Maker:
         if kernel.steps_at_once:
             rows, self.pitch = kernel.waiting_sizes
         self.sums = sums or temporary("sums", kernel.fold.type, (rows, self.pitch))
+        self.waiting = WaitingSums(kernel) if kernel.outer_at_once else None
         waiting = (kernel.tile, kernel.vector) if kernel.steps_at_once else ()
         self.unmoved = {axis: Local(f"unmoved_{axis.name}") for axis in waiting}
+        self.unmoved |= {} if self.waiting is None else self.waiting.unmoved
         self.asking = Asking(kernel, target, self.sum)
         self.long = long_results(kernel, target.tuning, self.sum, self._tile)
         self.counts = TileCounts(kernel.vectors, kernel.tile, kernel.tile_size, kernel.row_count, kernel.row)
@@ -154,7 +159,8 @@ class _Maker:
         limit = None if axis.size % step == 0 else axis.size - step
         tiles = Loop(axis, Start(axis), End(axis), 1, self.loops(inner, counts, body))
         in_rows = counts._replace(rows=step, row=axis)
-        left = Loop(axis, Start(axis), End(axis), step, self.loops(inner, in_rows, body), limit)
+        rows = self.loops(inner, in_rows, body)
+        left = Loop(axis, Start(axis), End(axis), step, rows, limit, unmoved=self.unmoved.get(axis))
         return (tiles, left)
 
     def _strips(self, inner: Sequence[Axis], counts: TileCounts, body: Callable[[TileCounts], Body]) -> Body:
@@ -213,6 +219,52 @@ class _Maker:
         """Some steps of all tiles, and then the next ones: in between sums are in memory. A tile that is moved back has
         a place of its own there, since sums that two tiles have in common are done by both."""
         return self._in_turn(0, lambda part: part.some_steps())
+
+    def in_parts(self) -> Body:
+        """Some steps along the outermost axis of the fold for all tiles, and then the next ones; in between sums are in
+        memory, to which they come from what they begin with, and from which what is made of them is stored."""
+        kernel, waiting = self.kernel, self.waiting
+        assert waiting is not None
+        (initial,), outer = kernel.fold.initial, kernel.outer_step
+        here = Axis(outer.name, outer.size)
+        first, end = Position(here), Least(Sum(Position(here), kernel.outer_at_once), outer.size)
+
+        def begun(counts: TileCounts, place: Element) -> Body:
+            return self._tile("unrolled", counts, (Leaf((ElementStore(place.tensor, place.address, initial),)),))
+
+        def going_on(counts: TileCounts, place: Element) -> Body:
+            steps = self._outer_steps(counts, first, end)
+            kept = (Leaf((ElementStore(place.tensor, place.address, self.sum),)),)
+            return (*self._taken(counts, place), *steps, *self._tile("unrolled", counts, kept))
+
+        def done(counts: TileCounts, place: Element) -> Body:
+            return (*self._taken(counts, place), *self._stored(counts))
+
+        beginning, part, rest = (
+            self.loops(kernel.loops, self.counts, waiting.with_place(body)) for body in (begun, going_on, done)
+        )
+        return (*beginning, Loop(here, 0, outer.size, kernel.outer_at_once, part), *rest)
+
+    def _taken(self, counts: TileCounts, place: Element) -> Body:
+        """The sums of a tile, from memory."""
+        return self._tile("together", counts, (Leaf(registers=(self.sum,), values=(place,)),))
+
+    def _outer_steps(self, counts: TileCounts, first: Integer, end: Integer) -> Body:
+        """The steps of the sums of a tile from one along the outermost axis of the fold to another."""
+        fold = self.kernel.fold
+        product = fold.elements[0]
+        assert isinstance(product, Binary)
+        outer, *inner = [axis for axis in fold.axes if axis.size > 1]
+        last, step = inner[-1], self._tile("together", counts, (Accumulate(self.sum, product),))
+        together = self._steps_written_out(last, counts, is_copying=False)
+        if together > 1:
+            body = self._written_out(last, together, counts, step)
+        else:
+            body = (*self.asking.by_steps(counts), *step)
+        for axis in reversed(inner[:-1] if together == last.size else inner):
+            body = (counts.summing(self.sum, axis, 0, axis.size, together if axis is last else 1, body),)
+        steps = counts.summing(self.sum, outer, first, end, 1, body)
+        return _at_first([axis for axis in fold.axes if axis.size == 1], (steps,))
 
     def rounds(self) -> Body:
         """Some steps of all work items of a thread, and then the next ones: the places of sums in memory are those of
