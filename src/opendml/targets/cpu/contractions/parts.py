@@ -14,10 +14,13 @@ from opendml.targets.cpu.panels import strip_bytes
 
 def steps_of_parts(problem: Problem, tile: Tile, blocks: Mapping[Axis, int], across: Sequence[Axis]) -> int:
     """Steps along the outermost of several axes of the fold after which the sums of a tile wait for those of the others
-    of its work item, which then load the same from the nearest cache; 0: they do not wait."""
+    of its work item, which then load the same from the nearest cache; 0: they do not wait. Tiles of many registers load
+    so much less for each product that they take as long from the second-level cache."""
     tuning, loops = problem.tuning, [axis for axis in problem.fold.axes if axis.size > 1]
     elements = problem.elements[1 - problem.side(tile.vector)]
     if tile.packed or tile.words is not None or tile.steps_at_once or len(loops) < 2 or len(elements) != 1:
+        return 0
+    if not problem.target.has_few_registers:
         return 0
     outer = loops[0]
     tiles = math.prod(-(-blocks.get(axis, axis.size) // tile.steps.get(axis, 1)) for axis in across)
