@@ -77,6 +77,7 @@ def test_tiles_wait_where_what_they_load_is_more_than_a_cache_holds(channels: in
     target = TARGETS[1].tuned(waiting_tiles_bytes=300 << 10, part_bytes=9 << 10)
     kernel = fixed_kernel(convolution(1, channels, 128, size), target)
     assert (kernel.outer_at_once > 0) is waits
+    assert fixed_kernel(convolution(1, channels, 128, size), target.tuned(items=1, many_items=1)).outer_at_once == 0
     many = TARGETS[0].tuned(waiting_tiles_bytes=300 << 10, part_bytes=9 << 10)
     assert fixed_kernel(convolution(1, channels, 128, size), many).outer_at_once == 0
     if waits:

@@ -23,9 +23,12 @@ def steps_of_parts(problem: Problem, tile: Tile, blocks: Mapping[Axis, int], acr
     if not problem.target.has_few_registers:
         return 0
     outer = loops[0]
+    sums = math.prod(blocks.get(axis, axis.size) for axis in problem.axes) * problem.fold.type.bits // 8
     tiles = math.prod(-(-blocks.get(axis, axis.size) // tile.steps.get(axis, 1)) for axis in across)
     strip = strip_bytes(problem.fold, tile.lanes * tile.vectors)
-    if tiles < tuning.fewest_waiting_tiles or strip + _rows_bytes(problem, tile, loops) < tuning.waiting_tiles_bytes:
+    if sums > tuning.waiting_sums_bytes or tiles < tuning.fewest_waiting_tiles:
+        return 0
+    if strip + _rows_bytes(problem, tile, loops) < tuning.waiting_tiles_bytes:
         return 0
     count = max(tuning.part_bytes * outer.size // strip, 1)
     return count if count < outer.size else 0

@@ -52,5 +52,8 @@ class BlockKnobs:
     cache, which holds what is to come and what is stored, too. Of 256 and 512 channels of 64x64 3x3 convolutions take
     a tenth to a third less time (Zen 3); where both are less than that they take as long."""
 
+    waiting_sums_bytes: int = 128 << 10
+    """Bytes of the sums of a work item that wait, at most."""
+
     fewest_waiting_tiles: int = 8
     """Tiles that go through the same strip at least."""
