@@ -6,6 +6,7 @@ import itertools
 import platform
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from contraction_kernels import TARGETS, bytes_convolution, convolution, fixed_kernel, gemm, product_kernel
@@ -74,12 +75,17 @@ def test_narrower_tiles_that_do_little_are_stored_by_a_loop() -> None:
 )
 def test_tiles_wait_where_what_they_load_is_more_than_a_cache_holds(channels: int, size: int, waits: bool) -> None:
     """Half a mebibyte, for instance: several parts of all channels, of little more than the nearest cache holds."""
-    target = TARGETS[1].tuned(waiting_tiles_bytes=300 << 10, part_bytes=9 << 10)
-    kernel = fixed_kernel(convolution(1, channels, 128, size), target)
+    knobs: dict[str, Any] = {
+        "waiting_tiles_bytes": 300 << 10,
+        "vector_side_bytes": 192 << 10,
+        "waiting_sums_bytes": 32 << 10,
+        "part_bytes": 9 << 10,
+    }
+    many, few = (target.tuned(**knobs) for target in TARGETS[:2])
+    kernel = fixed_kernel(convolution(1, channels, 128, size), few)
     assert (kernel.outer_at_once > 0) is waits
-    assert fixed_kernel(convolution(1, channels, 128, size), target.tuned(items=1, many_items=1)).outer_at_once == 0
-    many = TARGETS[0].tuned(waiting_tiles_bytes=300 << 10, part_bytes=9 << 10)
-    assert fixed_kernel(convolution(1, channels, 128, size), many).outer_at_once == 0
+    for target in (many, few.tuned(items=1, many_items=1)):
+        assert fixed_kernel(convolution(1, channels, 128, size), target).outer_at_once == 0
     if waits:
         strip = kernel.strip * 9 * 4 * kernel.outer_at_once
         assert 4 << 10 < strip <= 9 << 10
