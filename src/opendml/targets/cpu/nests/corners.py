@@ -35,7 +35,6 @@ def corner_of(pitches: Mapping[Axis, int]) -> Corner:
 
 
 def each_from_here(axis: Axis, count: int, body: Body, step: int = 1) -> Body:
-    """A loop over so many points, ``step`` apart, from where an axis stands now."""
-    if count == 1:
-        return body
+    """A loop over so many points, ``step`` apart, from where an axis stands now. Also of one: what is loaded inside is
+    not known outside, where memory may have been stored to."""
     return (Loop(axis, Position(axis), Sum(Position(axis), count * step), step, body),)
