@@ -7,7 +7,7 @@ from typing import Any
 from opendml import operators
 from opendml.description.enums import ConvolutionDirection, ConvolutionMode, MatrixTransform
 from opendml.description.tensor import TensorDesc
-from opendml.expression.statements import Compute
+from opendml.expression.statements import Compute, Definition
 from opendml.llvm.host import machine_of
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.refine.refining import refine, refined_definition
@@ -30,14 +30,19 @@ def product_kernel(desc: Any, target: CpuTarget = TARGETS[0]) -> ContractionKern
 
 def fixed_kernel(desc: operators.Convolution | operators.Gemm, target: CpuTarget = TARGETS[0]) -> ContractionKernel:
     """Of a convolution or a product whose filter, or right matrix, is fixed: its panels are made at initialisation."""
-    definition = desc.define()
-    weights = definition.inputs[1]
-    assert weights is not None
-    *_, statement = refine(definition, target, (weights,)).statements
+    *_, statement = with_fixed_weights(desc, target).statements
     assert isinstance(statement, Compute)
     kernel = schedule_contraction(statement, target)
     assert kernel is not None
     return kernel
+
+
+def with_fixed_weights(desc: operators.Convolution | operators.Gemm, target: CpuTarget) -> Definition:
+    """The refined definition of such a one."""
+    definition = desc.define()
+    weights = definition.inputs[1]
+    assert weights is not None
+    return refine(definition, target, (weights,))
 
 
 def gemm(

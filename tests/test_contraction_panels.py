@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from contraction_kernels import TARGETS, convolution, fixed_kernel, gemm, product_kernel
+from contraction_kernels import TARGETS, convolution, fixed_kernel, gemm, product_kernel, with_fixed_weights
 from execution import random_array, run_single
 from nest_running import HOSTS, OTHERS, check_nests, contents_of
 
@@ -20,7 +20,7 @@ from opendml.targets.cpu.code.program_code import program_code
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.processor import Processor, host_processor
-from opendml.targets.cpu.refine.refining import refine, refined_definition
+from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import TUNING, Tuning
 
@@ -65,10 +65,10 @@ def check_fixed_filters(machine: Machine, channels: int, filters: int, size: int
         "items": 7,
         "redone_part": 8,
     }
-    definition = convolution(1, channels, filters, size, window, stride).define()
+    desc = convolution(1, channels, filters, size, window, stride)
     for redone_work in (0, 1 << 40):  # rows and strips that are left have code of their own, or are done once more
         target = Processor(machine, replace(TUNING, **knobs, redone_work=redone_work))
-        refined = refine(definition, target, [t for t in definition.inputs[1:2] if t is not None])
+        refined = with_fixed_weights(desc, target)
         check_nests(refined, target, contents_of(refined, 3), (2, 0, 1))
 
 
@@ -76,7 +76,7 @@ def check_fixed_filters(machine: Machine, channels: int, filters: int, size: int
 @pytest.mark.parametrize(("channels", "size", "stride"), [(3, 13, 1), (4, 14, 1), (3, 25, 2), (3, 16, 1)])
 def test_tiles_wait_for_one_another(machine: Machine, channels: int, size: int, stride: int) -> None:
     """Some channels at a time: tiles, narrower ones of rows that are left, and those that are moved back."""
-    definition = convolution(1, channels, 32, size, 3, stride).define()
+    desc = convolution(1, channels, 32, size, 3, stride)
     for items, redone_work in ((1, 0), (3, 1 << 40)):
         knobs: dict[str, Any] = {
             "waiting_tiles_bytes": 1,
@@ -89,7 +89,7 @@ def test_tiles_wait_for_one_another(machine: Machine, channels: int, size: int, 
             "serial_work": 0,
         }
         target = Processor(machine, replace(TUNING, **knobs))
-        refined = refine(definition, target, [t for t in definition.inputs[1:2] if t is not None])
+        refined = with_fixed_weights(desc, target)
         *_, statement = refined.statements
         assert isinstance(statement, Compute)
         kernel = schedule_contraction(statement, target)
@@ -101,9 +101,9 @@ def test_tiles_wait_for_one_another(machine: Machine, channels: int, size: int, 
 @pytest.mark.parametrize(("rows", "columns"), [(7, 48), (8, 33), (13, 130)])
 def test_fixed_matrices_in_panels_of_a_register(machine: Machine, rows: int, columns: int) -> None:
     """Those that are left over have a panel of their own."""
-    definition = gemm(rows, 19, columns).define()
+    desc = gemm(rows, 19, columns)
     target = Processor(machine, replace(TUNING, serial_work=0, few_rows_panel_bytes=1))
-    refined = refine(definition, target, [t for t in definition.inputs[1:2] if t is not None])
+    refined = with_fixed_weights(desc, target)
     widths = [t.sizes[-1] for t in refined.temporaries if t.name == "panels"]
     is_whole = machine.vector_bytes == machine.cache_line
     assert not is_whole or widths == [16] + [columns % 16] * (columns % 16 > 0)
@@ -116,9 +116,9 @@ def test_batches_that_share_a_fixed_matrix_are_rows_of_one_product(sizes: tuple[
     widths."""
 
     def width(batch: int, rows: int) -> int:
-        definition = gemm(rows, 19, 96, batch=batch).define()
+        desc = gemm(rows, 19, 96, batch=batch)
         target = Processor(HOSTS[0], replace(TUNING, serial_work=0))
-        refined = refine(definition, target, [t for t in definition.inputs[1:2] if t is not None])
+        refined = with_fixed_weights(desc, target)
         check_nests(refined, target, contents_of(refined, 3), (2, 0, 1))
         return next(t.sizes[-1] for t in refined.temporaries if t.name == "panels")
 

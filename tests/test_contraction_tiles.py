@@ -9,7 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from contraction_kernels import TARGETS, bytes_convolution, convolution, fixed_kernel, gemm, product_kernel
+from contraction_kernels import (
+    TARGETS,
+    bytes_convolution,
+    convolution,
+    fixed_kernel,
+    gemm,
+    product_kernel,
+    with_fixed_weights,
+)
 from execution import random_array, run_single
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +32,7 @@ from opendml.targets.cpu.contractions.blocks import even_block
 from opendml.targets.cpu.kernel_description import describe_kernel
 from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.processor import Processor, host_processor
-from opendml.targets.cpu.refine.refining import refine, refined_definition
+from opendml.targets.cpu.refine.refining import refined_definition
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import TUNING
 
@@ -93,14 +101,10 @@ def test_tiles_wait_where_what_they_load_is_more_than_a_cache_holds(channels: in
 
 def test_what_is_known_before_sums_is_added_to_addresses_there() -> None:
     """Inside of the loops of a sum, places count from there: LLVM would look for the best ways to all of them."""
-    definition = convolution(1, 64, 64, 80).define()
     target = Processor(TARGETS[1].machine, TUNING)
-    fixed = tuple(t for t in definition.inputs[1:2] if t is not None)
-    (code,) = [
-        module
-        for module in target.generate(refine(definition, target, fixed), in_place=False).modules
-        if "llvm.fma" in module
-    ]
+    refined = with_fixed_weights(convolution(1, 64, 64, 80), target)
+    modules = target.generate(refined, in_place=False).modules
+    (code,) = [module for module in modules if "llvm.fma" in module]
     sums = re.findall(r"phi <8 x float>.*?br label %loop[0-9]+, !llvm.loop", code, re.DOTALL)
     assert sums
     for lines in sums:

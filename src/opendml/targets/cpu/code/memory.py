@@ -184,15 +184,15 @@ class Memory:
         yield
         self.keeps_bases, self._outside, self._starts = before
 
-    def outside(self, tensor: Tensor, parts: Sequence[tuple[str, int]]) -> tuple[str | None, list[tuple[str, int]]]:
+    def outside(self, tensor: Tensor, parts: list[tuple[str, int]]) -> tuple[str | None, list[tuple[str, int]]]:
         """The address of a tensor with those of some products added that were known before the loops around sums, if
         there are any, and the others."""
         here = self._outside
         if here is None or not here.knows(pointer := self._pointers[tensor].name):
-            return None, list(parts)
+            return None, parts
         known = tuple(part for part in parts if here.knows(part[0]))
         if not known:
-            return None, list(parts)
+            return None, parts
         element = vector_type(tensor.type, 1)
         start = self._starts.get((pointer, element, known))
         if start is None:

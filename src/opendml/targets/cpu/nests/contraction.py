@@ -122,8 +122,12 @@ class _Maker:
             return self._with_rest(kernel.rest, rest, counts, body)
         step = counts.along(axis)
         limit = None if axis.size % step == 0 else axis.size - step
-        unmoved = self.unmoved.get(axis)
-        return (Loop(axis, Start(axis), End(axis), step, self.loops(rest, counts, body), limit, unmoved=unmoved),)
+        return (self._loop(axis, Start(axis), End(axis), step, self.loops(rest, counts, body), limit),)
+
+    def _loop(self, axis: Axis, first: Integer, last: Integer, step: int, body: Body, limit: int | None = None) -> Loop:
+        """A loop along an axis of tiles, which says where these would stand if none were moved back, where sums have
+        places in memory."""
+        return Loop(axis, first, last, step, body, limit, unmoved=self.unmoved.get(axis))
 
     def _groups(
         self, axis: Axis, inner: Sequence[Axis], counts: TileCounts, body: Callable[[TileCounts], Body]
@@ -131,10 +135,11 @@ class _Maker:
         """The loop along the axis of rows, and a copy of what is inside of it for those that are left."""
         count = self.kernel.row_count
         whole = axis.size - axis.size % count
-        groups = Loop(axis, Start(axis), Least(End(axis), whole), count, self.loops(inner, counts, body))
         left = counts._replace(rows=axis.size - whole)
-        rest = Loop(axis, whole, End(axis), count, self.loops(inner, left, body))
-        return (groups, rest)
+        return (
+            self._loop(axis, Start(axis), Least(End(axis), whole), count, self.loops(inner, counts, body)),
+            self._loop(axis, whole, End(axis), count, self.loops(inner, left, body)),
+        )
 
     def _with_rest(
         self, rest: Rest, inner: Sequence[Axis], counts: TileCounts, body: Callable[[TileCounts], Body]
@@ -143,9 +148,9 @@ class _Maker:
         where these are done in several rows."""
         axis, step = self.kernel.tile, self.kernel.tile_size
         whole = axis.size - axis.size % step
-        tiles = Loop(axis, Start(axis), Least(End(axis), whole), step, self.loops(inner, counts, body))
+        tiles = self._loop(axis, Start(axis), Least(End(axis), whole), step, self.loops(inner, counts, body))
         narrow = counts._replace(points=rest.size)
-        left = Loop(axis, whole, End(axis), rest.size, self.loops(inner, narrow, body))
+        left = self._loop(axis, whole, End(axis), rest.size, self.loops(inner, narrow, body))
         if rest.row is None:
             return (tiles, left)
         return (tiles,) if counts.row is None else (left,)
@@ -157,10 +162,9 @@ class _Maker:
         assert rest.row is not None
         axis, step = rest.row, rest.rows
         limit = None if axis.size % step == 0 else axis.size - step
-        tiles = Loop(axis, Start(axis), End(axis), 1, self.loops(inner, counts, body))
+        tiles = self._loop(axis, Start(axis), End(axis), 1, self.loops(inner, counts, body))
         in_rows = counts._replace(rows=step, row=axis)
-        rows = self.loops(inner, in_rows, body)
-        left = Loop(axis, Start(axis), End(axis), step, rows, limit, unmoved=self.unmoved.get(axis))
+        left = self._loop(axis, Start(axis), End(axis), step, self.loops(inner, in_rows, body), limit)
         return (tiles, left)
 
     def _strips(self, inner: Sequence[Axis], counts: TileCounts, body: Callable[[TileCounts], Body]) -> Body:
@@ -254,16 +258,10 @@ class _Maker:
         fold = self.kernel.fold
         product = fold.elements[0]
         assert isinstance(product, Binary)
-        outer, *inner = [axis for axis in fold.axes if axis.size > 1]
-        last, step = inner[-1], self._tile("together", counts, (Accumulate(self.sum, product),))
-        together = self._steps_written_out(last, counts, is_copying=False)
-        if together > 1:
-            body = self._written_out(last, together, counts, step)
-        else:
-            body = (*self.asking.by_steps(counts), *step)
-        for axis in reversed(inner[:-1] if together == last.size else inner):
-            body = (counts.summing(self.sum, axis, 0, axis.size, together if axis is last else 1, body),)
-        steps = counts.summing(self.sum, outer, first, end, 1, body)
+        loops = [axis for axis in fold.axes if axis.size > 1]
+        step = self._tile("together", counts, (Accumulate(self.sum, product),))
+        body, _ = self._within(loops, counts, step)
+        steps = counts.summing(self.sum, loops[0], first, end, 1, body)
         return _at_first([axis for axis in fold.axes if axis.size == 1], (steps,))
 
     def rounds(self) -> Body:
@@ -506,17 +504,25 @@ class _Maker:
     def _along(self, loops: Sequence[Axis], counts: TileCounts, step: Body, copied: Body) -> Body:
         """The steps along all axes, and what is asked for between them: some of the innermost axis one after the other,
         where that pays off."""
-        *outer, last = loops
+        outer, *inner = loops
+        body, together = self._within(loops, counts, step, copied)
+        if not inner:
+            return self.asking.between_steps(outer, counts, body, together)
+        asked = self.asking.by_outer_steps(outer)
+        return self.asking.between_loops(outer, counts, (*(_at_first(inner, asked) if asked else ()), *body))
+
+    def _within(self, loops: Sequence[Axis], counts: TileCounts, step: Body, copied: Body = ()) -> tuple[Body, int]:
+        """A step along the outermost axis, of all steps along the others, and how many of the innermost axis it has
+        written out one after the other."""
+        *_, last = loops
         together = self._steps_written_out(last, counts, is_copying=bool(copied))
-        body = (*copied, *self.asking.by_steps(counts), *step)
         if together > 1:
             body = self._written_out(last, together, counts, (*copied, *step))
-        if not outer:
-            return self.asking.between_steps(last, counts, body, together)
-        for axis in reversed(outer[1:] if together == last.size else loops[1:]):
+        else:
+            body = (*copied, *self.asking.by_steps(counts), *step)
+        for axis in reversed(loops[1:-1] if together == last.size else loops[1:]):
             body = (counts.summing(self.sum, axis, 0, axis.size, together if axis is last else 1, body),)
-        asked = self.asking.by_outer_steps(outer[0])
-        return self.asking.between_loops(outer[0], counts, (*(_at_first(loops[1:], asked) if asked else ()), *body))
+        return body, together
 
     def _steps_written_out(self, axis: Axis, counts: TileCounts, *, is_copying: bool) -> int:
         """How many steps of the innermost axis are written out one after the other. A scalar beside a single vector is

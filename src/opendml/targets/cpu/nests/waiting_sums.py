@@ -23,7 +23,6 @@ class WaitingSums:
         inner_first = sorted(extents, key=lambda axis: axis is not kernel.vector)
         self.unmoved = {axis: Local(f"unmoved_{axis.name}") for axis in extents}
         self.memory = temporary("sums", kernel.fold.type, (math.prod(extents.values()),))
-        self._kernel = kernel
         self._pitches = {
             axis: math.prod(extents[inner] for inner in inner_first[:number]) for number, axis in enumerate(inner_first)
         }
@@ -34,8 +33,8 @@ class WaitingSums:
         def made(counts: TileCounts) -> Body:
             base, origin = Axis("sums_base", 1 << 40), list[Integer]()
             for axis, pitch in self._pitches.items():
-                position: Integer = self.unmoved[axis] if self._may_be_moved(axis, counts) else Position(axis)
-                origin.append(Product(Difference(Difference(position, Start(axis)), Position(axis)), pitch))
+                from_start = Difference(Difference(self.unmoved[axis], Start(axis)), Position(axis))
+                origin.append(Product(from_start, pitch))
             total, *others = origin
             for other in others:
                 total = Sum(total, other)
@@ -43,13 +42,6 @@ class WaitingSums:
             return (At(base, total, body(counts, place)),)
 
         return made
-
-    def _may_be_moved(self, axis: Axis, counts: TileCounts) -> bool:
-        """Whether the last step of the loop along an axis may be moved back."""
-        kernel = self._kernel
-        if kernel.rest is not None and (axis is kernel.tile or (axis is kernel.rest.row and counts.row is None)):
-            return False
-        return axis is not kernel.row or axis is kernel.tile or axis.size % kernel.row_count == 0 or kernel.redoes
 
 
 def _extents(kernel: ContractionKernel) -> dict[Axis, int]:
