@@ -220,6 +220,16 @@ def test_tiles_ask_for_the_next_strip_where_few_of_them_read_it() -> None:
     assert not product_kernel(convolution(1, 16, 16, 28, 1)).next_strip  # in the cache anyway
 
 
+def test_what_the_next_strip_costs_where_it_is_asked_for() -> None:
+    """Planes of several images are copied to panels, unless what is asked for takes less time than that."""
+    several = convolution(8, 256, 64, 56, 1)
+    assert product_kernel(several).panel is not None
+    kernel = product_kernel(several, TARGETS[0].tuned(far_scalar=0.0, asking_tiles=64, asked_strip_penalty=1.0))
+    assert kernel.panel is None and kernel.next_strip
+    few = TARGETS[0].tuned(far_scalar=0.0, asking_tiles=2, asked_strip_penalty=1.0)
+    assert not product_kernel(several, few).next_strip
+
+
 def summing_points(kernel: ContractionKernel, target: CpuTarget) -> list[Points]:
     """The steps of a kernel's sums that are written out."""
     nodes = nodes_of(kernel_nest(kernel, target).body)

@@ -124,7 +124,7 @@ def test_an_older_level_has_the_caches_of_the_processor_that_it_runs_on() -> Non
     assert tuning_of(machine, THREADS, "znver3") == tuned("znver3", "avx2")
 
 
-@pytest.mark.parametrize("name", ["skylake", "znver2", "znver4"])
+@pytest.mark.parametrize("name", ["skylake", "znver2", "znver4", "znver5"])
 def test_results_are_the_same(name: str) -> None:
     """Interpreted and run, with panels and blocks of the sizes that another processor has."""
     random = np.random.default_rng(3)
@@ -189,3 +189,12 @@ def test_rows_that_a_processor_sees_by_itself_are_not_asked_for() -> None:
     assert tuned("znver3", "avx2").longest_next_row == 0 < tuned("haswell", "avx2").longest_next_row
     assert tuned("znver3", "avx2").asked_strip_rows < tuned("haswell", "avx2").asked_strip_rows
     assert tuned("znver4").longest_next_row == TUNING.longest_next_row
+
+
+def test_a_processor_that_waits_for_no_scalars_packs_fewer_planes() -> None:
+    """Sums of 256 channels of several images: the next strip is asked for instead, and weights fill two registers."""
+    here, other = tuned("znver5", system=SYSTEM), tuned("znver4", system=SYSTEM)
+    assert here.far_scalar == 0 < other.far_scalar
+    assert here.asking_tiles > other.asking_tiles
+    assert here.streamed_panel == 2 * other.streamed_panel
+    assert here.asked_strip_penalty < other.asked_strip_penalty == other.far_penalty

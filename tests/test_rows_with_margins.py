@@ -21,6 +21,7 @@ from opendml.expression.statements import Compute, Definition, stores_of
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.loops.nest_printer import format_nest
+from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.contraction import schedule_contraction
 from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.processor import Processor
@@ -29,6 +30,9 @@ from opendml.targets.cpu.refine.rows_with_margins import rows_with_margins
 from opendml.targets.cpu.schedule import schedule_compute
 
 PROCESSORS: Final = [Processor(machine, MANY_THREADS) for machine in HOSTS if machine.masks_vectors]
+
+COLUMNS: Final = st.integers(7, 36) | st.integers(48, 99)
+"""Of rows that hold a vector and a half, and of those long enough for most vectors to be inside of them."""
 
 pytestmark = pytest.mark.skipif(not PROCESSORS, reason="stores of this processor leave no lanes out")
 
@@ -61,7 +65,7 @@ def margins_of(definition: Definition) -> list[tuple[int, int, int]]:
 
 @examples(24)
 @given(
-    sizes=st.tuples(st.integers(1, 2), st.integers(16, 17), st.integers(3, 5), st.integers(7, 36)),
+    sizes=st.tuples(st.integers(1, 2), st.integers(16, 17), st.integers(3, 5), COLUMNS),
     channels=st.integers(1, 14),
     first=st.sampled_from([1, 1, 3]),
     padding=st.tuples(*[st.integers(0, 1)] * 4),
@@ -106,6 +110,20 @@ def test_who_writes_margins(first: int, columns: int, padding: tuple[int, int, i
         assert len(definition.statements) - len(changed.statements) == 1
         assert all(whole in definition.statements for whole in wholes.values())
         assert all(part in changed.statements for part in wholes)
+
+
+def plain_stores(target: Processor, row: int) -> int:
+    """Whole vectors that the kernel that writes margins stores without a mask."""
+    code = generate(execution(target, [1, 32, 8, row], 16, 1, (1, 1, 1, 1)), target, in_place=False)
+    functions = [text.partition("\n}")[0] for text in "".join(code.modules).split("\ndefine ")]
+    (writing,) = (text for text in functions if "@llvm.masked.store" in text and "@llvm.fma" in text)
+    return writing.count(f"store <{target.machine.lanes(32)} x float>")
+
+
+def test_vectors_inside_of_long_rows_are_stored_without_masks() -> None:
+    for target in PROCESSORS:
+        lanes = target.machine.lanes(32)
+        assert plain_stores(target, 4 * lanes) > 0 == plain_stores(target, 2 * lanes)
 
 
 def test_all_places_are_one_row() -> None:

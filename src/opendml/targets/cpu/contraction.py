@@ -248,7 +248,7 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
     waits_for_memory = tile.steps_at_once > 0 and tile.tile.size < problem.tuning.rows_of_tiles
     panel = _panel(problem, tile, near) if tile.packed else None
     far, is_far_ahead = tiles_ahead(problem, 1 - side, tile)
-    strips = next_strip(problem, tile, across)
+    strips = next_strip(problem, tile)
     stores, fold = problem.stores, problem.fold
     if panel is not None:
         stores, fold = _reading(problem, panel)

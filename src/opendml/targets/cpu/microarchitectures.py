@@ -84,6 +84,23 @@ _LONG_RUNS: Final = (512, 16384)
 """``run_bytes`` of these: runs of rows of matrices are as long as threads leave them. Products of 1 to 8 rows with
 4096x4096 take a fifth to nearly half less time than with 1 or 2 KiB."""
 
+_SCALARS_FROM_FAR: Final = ("znver5",)
+"""Processors that wait for no scalars: a tile with more of them beside fewer vectors takes as long from planes of
+several images as from one's. And each tile may ask for all that the next strip of vectors loads, however many there
+are: from 256 to 64 and to 128 channels of 56x56 convolutions take a sixth to a quarter less time than with panels of
+planes, of which the next ones are copied while nothing is summed (batches of 8)."""
+
+_ASKING_TILES: Final = 64
+"""``asking_tiles`` of these."""
+
+_ASKED_STRIP: Final = 1.04
+"""``asked_strip_penalty`` of these."""
+
+_STREAMED_PANEL: Final = 32
+"""``streamed_panel`` of these: beside one register of weights each multiply-add loads its scalar, so that loads take as
+long as what is done with them, and lines that come from the second-level cache delay them. Beside two 1x1 convolutions
+of 7x7 take a tenth less time, 3x3 ones a twentieth."""
+
 _STORING: Final[Mapping[str, int]] = dict.fromkeys(("skylake-avx512", "cascadelake", "cooperlake"), 8)
 """Processors of which up to so many threads each are limited by the lines that their core has under way, about ten:
 8 GB/s a core read, in virtual machines less. A store past the caches keeps one of these for longer than an ordinary one
@@ -118,6 +135,9 @@ def tuning_of(
         tuning = tuning.but(folded_prefetch_distance=0, mixed_registers=4)
     if name in _SEEING_ROWS:
         tuning = tuning.but(longest_next_row=0, asked_strip_rows=_ASKED_STRIP_ROWS)
+    if name in _SCALARS_FROM_FAR:
+        tuning = tuning.but(far_scalar=0.0, asking_tiles=_ASKING_TILES, asked_strip_penalty=_ASKED_STRIP)
+        tuning = tuning.but(streamed_panel=_STREAMED_PANEL)
     if len(caches) > 2:
         filling = replace(tuning.filling, bytes=min(tuning.filling.bytes, caches[max(caches)] // 2))
         tuning = tuning.but(filling=filling)

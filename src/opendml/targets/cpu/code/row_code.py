@@ -7,9 +7,9 @@ too, which are given what is in the margins. What is before the first lane, or b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opendml.expression.element_types import BOOL, I64
 from opendml.expression.ir import Axis, Expression, constant, index
@@ -22,6 +22,14 @@ from opendml.targets.cpu.instructions.moves import SHORTEST_MASKED, write_store
 
 if TYPE_CHECKING:
     from opendml.targets.cpu.code.evaluation import Evaluator
+
+
+class _Masked(NamedTuple):
+    """Lanes that are ``stored`` from a place on, those ``inside`` of a row, others what is in margins."""
+
+    place: Place
+    stored: Value
+    inside: Value | None = None
 
 
 def write_rows(evaluator: Evaluator, store: ElementStore, margins: RowMargins, value: Value, point: Point) -> None:
@@ -41,20 +49,68 @@ class _RowWriter:
         self._count = point.lanes if point.active is None else point.active
 
     def write(self, value: Value) -> None:
-        """The elements, and what is in the margins."""
-        if self._is_along and self._further:
-            self._pieces(self._builder.spread(value, self._point.lanes))
-        else:
+        """The elements, and what is in the margins. What the masks follow from is computed before a branch: other
+        stores at the same place want it, too."""
+        value = self._builder.spread(value, self._point.lanes) if self._is_along else value
+        pieces, margins = list(self._pieces()), list(self._beside())
+        if not self._is_mostly_inside():
+            self._at_ends(value, pieces, margins)
+            return
+        inside = partial(self._memory.store, self._place, value)
+        at_ends = partial(self._at_ends, value, pieces, margins)
+        self._builder.branch(self._is_inside(), self._arm(inside), self._arm(at_ends))
+
+    def _arm(self, write: Callable[[], None]) -> Callable[[], Sequence[Value]]:
+        def written() -> Sequence[Value]:
+            with self._evaluator.scope():
+                write()
+            return ()
+
+        return written
+
+    def _at_ends(self, value: Value, pieces: Iterable[_Masked], margins: Iterable[_Masked]) -> None:
+        """Every piece of a vector by itself, and what is beside it."""
+        margin = self._builder.constant(self._margins.value)
+        for place, stored, inside in pieces:
+            assert inside is not None
+            lanes = self._builder.select(inside, value, self._builder.spread(margin, value.lanes))
+            write_store(self._builder, lanes, self._memory.pointer(place), stored)
+        if not (self._is_along and self._further):
             self._evaluator.store(self._store.tensor, self._store.address, value, self._point)
-        self._ends()
+        for place, stored, _ in margins:
+            write_store(self._builder, self._builder.spread(margin, stored.lanes), self._memory.pointer(place), stored)
+
+    # Inside of rows --------------------------------------------------------------------------------------------------
+
+    @property
+    def _first_lanes_inside(self) -> tuple[int, int]:
+        """From where to where in a row a vector may begin that is inside of it, and beside no margin."""
+        end = self._margins.row - self._count
+        return min(self._margins.before, 1), end - min(self._margins.behind, 1)
+
+    def _is_mostly_inside(self) -> bool:
+        """Whether rows are so long that most vectors are."""
+        is_whole = self._is_along and self._point.active is None
+        step = self._evaluator.step(self._store.address, self._point)
+        return (
+            is_whole and step == 1 and self._margins.row >= self._evaluator.target.tuning.long_row * self._point.lanes
+        )
+
+    def _is_inside(self) -> Value:
+        first, last = self._first_lanes_inside
+
+        def write() -> Value:
+            distance = self._builder.assign(f"sub i64 {self._in_row(0)}, {first}")
+            return Value(self._builder.assign(f"icmp ule i64 {distance}, {last - first}"), BOOL)
+
+        return self._known(("is inside",), write)
 
     # Pieces ----------------------------------------------------------------------------------------------------------
 
-    def _pieces(self, value: Value) -> None:
-        margin = self._builder.spread(self._builder.constant(self._margins.value), value.lanes)
-        for number, (inside, stored) in enumerate(self._masks()):
-            lanes = self._builder.select(inside, value, margin)
-            write_store(self._builder, lanes, self._memory.pointer(self._place.moved(number * self._further)), stored)
+    def _pieces(self) -> Iterator[_Masked]:
+        if self._is_along and self._further:
+            for number, (inside, stored) in enumerate(self._masks()):
+                yield _Masked(self._place.moved(number * self._further), stored, inside)
 
     def _masks(self) -> Iterator[tuple[Value, Value]]:
         """For every row that the vector may reach, the lanes in it, and these with the margins that there are lanes
@@ -101,7 +157,7 @@ class _RowWriter:
 
     # Ends ------------------------------------------------------------------------------------------------------------
 
-    def _ends(self) -> None:
+    def _beside(self) -> Iterator[_Masked]:
         """What is before a row that begins with the first lane, and behind one that ends with the last; where lanes are
         in rows of their own, around each of them."""
         margins = self._margins
@@ -112,11 +168,11 @@ class _RowWriter:
         if margins.before:
             begins = self._known(("begins", 0), lambda: self._is_zero(self._in_row(0)))
             for place in places:
-                self._store_margin(place.moved(-margins.before), margins.before, begins)
+                yield self._margin(place.moved(-margins.before), margins.before, begins)
         if margins.behind:
             ends = self._known(("ends", 0), lambda: self._is_zero(self._in_row(last + 1)))
             for place in places:
-                self._store_margin(self._behind(place, last), margins.behind, ends)
+                yield self._margin(self._behind(place, last), margins.behind, ends)
 
     def _behind(self, place: Place, last: int) -> Place:
         """The element behind lane ``last``."""
@@ -134,17 +190,15 @@ class _RowWriter:
             base = builder.assign(f"add i64 {place.base.text}, {further.text}")
         return place._replace(base=index_value(base)).moved(last + 1)
 
-    def _store_margin(self, first: Place, count: int, condition: Value) -> None:
+    def _margin(self, first: Place, count: int, condition: Value) -> _Masked:
         """``count`` elements, if a condition holds."""
         builder, lanes = self._builder, SHORTEST_MASKED // first.size
-        value = builder.constant(self._margins.value)
 
         def write() -> Value:
             bits = builder.assign(f"select i1 {condition.text}, i{lanes} {(1 << count) - 1}, i{lanes} 0")
             return Value(builder.assign(f"bitcast i{lanes} {bits} to <{lanes} x i1>"), BOOL, lanes)
 
-        mask = self._known(("margin", count, condition.text), write)
-        write_store(builder, builder.spread(value, lanes), self._memory.pointer(first), mask)
+        return _Masked(first, self._known(("margin", count, condition.text), write))
 
     def _is_zero(self, number: str) -> Value:
         return Value(self._builder.assign(f"icmp eq i64 {number}, 0"), BOOL)

@@ -9,7 +9,7 @@ from opendml.expression.affine import Affine, Element, bytes_between
 from opendml.expression.ir import Axis
 from opendml.targets.cpu.contractions.blocks import keeps_tiles
 from opendml.targets.cpu.contractions.problem import Problem
-from opendml.targets.cpu.contractions.tiles import Tile
+from opendml.targets.cpu.contractions.tiles import Tile, asks_for_next_strip
 from opendml.targets.cpu.panels import Panel, strip_bytes
 from opendml.targets.cpu.words_in_memory import BYTES
 
@@ -140,18 +140,10 @@ def _next_panel(problem: Problem, tile: Tile, along: Sequence[Axis], across: Seq
     return (Element(e.tensor, Affine(tuple(terms), e.address.constant + run), e.safe),)
 
 
-def next_strip(problem: Problem, tile: Tile, across: Sequence[Axis]) -> tuple[Element, ...]:
-    """Loads of a factor that comes from beyond the second-level cache, in strips of as many runs as there are
-    steps: more than processors follow. Where it is read by many tiles each asks for its part of a block."""
-    side = problem.side(tile.vector)
-    elements, line = problem.elements[side], problem.machine.cache_line
-    tiles = math.prod(axis.size for axis in across) / tile.points
-    is_plain = not tile.packed and not tile.steps_at_once and not tile.turned and tile.words is None
-    is_far = all(d > problem.tuning.near_bytes and d > line for d in problem.distances(side) or [0])
-    if not is_plain or tiles > problem.tuning.asking_tiles or not is_far or problem.words[side] is not None:
-        return ()
-    is_large = len(elements) == 1 and problem.bytes_of(elements) >= problem.tuning.far_tile_bytes
-    return tuple(elements) if is_large and problem.coefficients(side, tile.vector) == {1} else ()
+def next_strip(problem: Problem, tile: Tile) -> tuple[Element, ...]:
+    """Loads of a factor that comes from beyond the second-level cache, where each tile asks for all that the next strip
+    loads."""
+    return tuple(problem.elements[problem.side(tile.vector)]) if asks_for_next_strip(problem, tile) else ()
 
 
 def _far(problem: Problem, side: int, axis: Axis, near_bytes: int | None = None) -> tuple[Element, ...]:

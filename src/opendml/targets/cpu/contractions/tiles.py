@@ -63,6 +63,24 @@ def cheapest_tile(problem: Problem) -> Tile | None:
     return min((tile for cost, tile in costs if cost == least), key=choices.spacing, default=None)
 
 
+def asks_for_next_strip(problem: Problem, tile: Tile) -> bool:
+    """Whether each tile asks for all that the next strip of a factor from beyond the second-level cache loads: where
+    strips are of as many runs as there are steps, more than processors follow. Where many tiles read it they do not."""
+    side, tuning, line = problem.side(tile.vector), problem.tuning, problem.machine.cache_line
+    is_plain = not (tile.packed or tile.steps_at_once or tile.turned or tile.words) and problem.words[side] is None
+    if not is_plain or points_across(problem, side) > tuning.asking_tiles * tile.points:
+        return False
+    is_far = all(d > tuning.near_bytes and d > line for d in problem.distances(side) or [0])
+    elements = problem.elements[side]
+    is_large = len(elements) == 1 and problem.bytes_of(elements) >= tuning.far_tile_bytes
+    return is_far and is_large and problem.coefficients(side, tile.vector) == {1}
+
+
+def points_across(problem: Problem, side: int) -> int:
+    """Points that go through each vector of a side."""
+    return math.prod(axis.size for axis in problem.axes if axis in problem.sides[1 - side] - problem.sides[side])
+
+
 def has_tiles(problem: Problem) -> bool:
     """Whether there is a choice at all."""
     return any(True for _ in _Choices(problem).tiles())
@@ -104,6 +122,7 @@ class _Choices:
         self._has_sums_of_pairs = operation == "dot4_saturating"
         self._has_products_apart = operation == "dot2" or self._has_sums_of_pairs
         self._known_loading: dict[Any, _Loading] = {}
+        self._points_across = [points_across(problem, side) for side in (0, 1)]
 
     def tiles(self) -> Iterator[Tile]:
         """All choices."""
@@ -330,6 +349,8 @@ class _Choices:
             return tuning.lost_penalty
         if self.has_few_registers and self.problem.steps <= tuning.short_sums:
             return tuning.prefetched_penalty if self._is_across_lines(side, tile) else 1.0
+        if asks_for_next_strip(self.problem, tile):
+            return tuning.asked_strip_penalty
         return tuning.far_penalty if any(d > tuning.page_bytes for d in distances) else tuning.prefetched_penalty
 
     def _is_across_lines(self, side: int, tile: Tile) -> bool:
@@ -385,7 +406,8 @@ class _Choices:
     def _loading(self, side: int, tile: Tile) -> _Loading:
         """Found once for all tiles that differ in no more than how many points they have."""
         strip, waits = tile.lanes * tile.vectors, tile.steps_at_once > 0
-        key = side, tile.vector, strip, tile.tile, tile.packed, tile.tile_size > 1, waits
+        are_few = self._points_across[side] <= self.tuning.asking_tiles * tile.points
+        key = side, tile.vector, strip, tile.tile, tile.packed, tile.tile_size > 1, waits, are_few
         found = self._known_loading.get(key)
         if found is None:
             is_dense = tile.packed or self.problem.coefficients(side, tile.vector) <= {0, 1}

@@ -88,6 +88,9 @@ class TileCosts:
     """How much longer steps take that load scalars from far apart places, vectors each from a page of its own, or
     vectors that begin anywhere in a line."""
 
+    asked_strip_penalty: float = 1.3
+    """The same where each tile asks for all that the next strip loads."""
+
     prefetched_penalty: float = 1.1
     """How much longer steps take that load what is far apart, but was asked for."""
 
