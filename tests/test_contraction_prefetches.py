@@ -224,10 +224,10 @@ def test_what_the_next_strip_costs_where_it_is_asked_for() -> None:
     """Planes of several images are copied to panels, unless what is asked for takes less time than that."""
     several = convolution(8, 256, 64, 56, 1)
     assert product_kernel(several).panel is not None
-    kernel = product_kernel(several, TARGETS[0].tuned(far_scalar=0.0, asking_tiles=64, asked_strip_penalty=1.0))
+    kernel = product_kernel(several, TARGETS[0].tuned(asked_planes_bytes=1 << 19, asked_strip_penalty=1.0))
     assert kernel.panel is None and kernel.next_strip
-    few = TARGETS[0].tuned(far_scalar=0.0, asking_tiles=2, asked_strip_penalty=1.0)
-    assert not product_kernel(several, few).next_strip
+    few = TARGETS[0].tuned(asked_planes_bytes=1 << 12, asked_strip_penalty=1.0)
+    assert product_kernel(several, few).panel is not None
 
 
 def summing_points(kernel: ContractionKernel, target: CpuTarget) -> list[Points]:

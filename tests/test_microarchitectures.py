@@ -191,10 +191,9 @@ def test_rows_that_a_processor_sees_by_itself_are_not_asked_for() -> None:
     assert tuned("znver4").longest_next_row == TUNING.longest_next_row
 
 
-def test_a_processor_that_waits_for_no_scalars_packs_fewer_planes() -> None:
+def test_a_processor_that_loads_while_it_sums_up_asks_for_planes() -> None:
     """Sums of 256 channels of several images: the next strip is asked for instead, and weights fill two registers."""
     here, other = tuned("znver5", system=SYSTEM), tuned("znver4", system=SYSTEM)
-    assert here.far_scalar == 0 < other.far_scalar
-    assert here.asking_tiles > other.asking_tiles
+    assert here.asked_planes_bytes > other.asked_planes_bytes == 0
     assert here.streamed_panel == 2 * other.streamed_panel
     assert here.asked_strip_penalty < other.asked_strip_penalty == other.far_penalty

@@ -25,6 +25,7 @@ from opendml.targets.cpu.contractions.blocks import cuts, keeps_tiles
 from opendml.targets.cpu.contractions.matrix_tiles import MatrixSteps
 from opendml.targets.cpu.contractions.parts import steps_of_parts
 from opendml.targets.cpu.contractions.prefetches import (
+    are_results_far,
     asks_by_strips,
     next_block,
     next_strip,
@@ -52,23 +53,24 @@ class ContractionKernel:
     ``tile_size`` points of it are taken at once. ``rest`` are the narrower tiles of the points behind the last whole
     one; without them that is moved back to end with the axis. ``redoes`` says that last rows, and a last strip, are
     moved back too, where they are narrower else. ``turned`` says that the outputs lie next to each other along the tile
-    axis instead of the vector axis: tiles are transposed in registers before they are stored.
-    ``keeps_tiles`` says that the loops ``along`` are around those ``across``, and not inside of them. ``far`` are loads
-    along the tile axis, and ``far_vectors`` loads along the vector axis, whose places are far apart from step to step
-    of the fold, so that processors do not see by themselves what comes next; ``far_ahead`` says that the former are
-    asked for some steps ahead, not a tile ahead, which would be too early, and ``by_strips`` that the latter are
-    asked for a strip ahead, not some steps, of which a short sum would go through too few. ``next_tile`` are loads
-    along the tile axis whose points are one run of memory, in order, for all steps and then for the next tile: with
-    every step they move on by a cache line. ``next_block`` are loads along the vector axis, of the block of its side
-    that the next work items read: each tile asks for its part of that. ``next_strip`` are loads along the vector axis
-    of which each tile asks for those of the next strip, as there are few tiles to do so. ``panel`` is the factor of the
-    vector axis laid out anew, if it is. ``steps_at_once`` are the steps after which the sums of a tile wait in memory
-    until those of all others of the work item have come as far, so that what the steps load is read in long runs; 0:
-    they never wait. ``by_rounds`` says that they wait for those of all work items of the thread, whose steps then read
-    what is near. ``outer_at_once`` are, where the fold has several axes, the steps along its outermost one after which
-    the sums of a tile wait for those of all others of the work item: what several tiles load then stays in the nearest
-    cache; 0: they do not. ``words`` says how the sums of a tile are done in the processor's tile registers, if they
-    are: its rows are the points along the tile axis, of ``row_count`` rows, its columns those along the vector axis.
+    axis instead of the vector axis: tiles are transposed in registers before they are stored. ``keeps_tiles`` says that
+    the loops ``along`` are around those ``across``, and not inside of them. ``far`` are loads along the tile axis, and
+    ``far_vectors`` loads along the vector axis, whose places are far apart from step to step of the fold, so that
+    processors do not see by themselves what comes next; ``far_ahead`` says that the former are asked for some steps
+    ahead, not a tile ahead, which would be too early, and ``by_strips`` that the latter are asked for a strip ahead,
+    not some steps, of which a short sum would go through too few. ``next_tile`` are loads along the tile axis whose
+    points are one run of memory, in order, for all steps and then for the next tile: with every step they move on by a
+    cache line. ``next_block`` are loads along the vector axis, of the block of its side that the next work items read:
+    each tile asks for its part of that. ``next_strip`` are loads along the vector axis of which each tile asks for
+    those of the next strip, as there are few tiles to do so. ``results_ahead`` says that what tiles store, and what is
+    made of their sums reads, is asked for while the tile before is done. ``panel`` is the factor of the vector axis
+    laid out anew, if it is. ``steps_at_once`` are the steps after which the sums of a tile wait in memory until those
+    of all others of the work item have come as far, so that what the steps load is read in long runs; 0: they never
+    wait. ``by_rounds`` says that they wait for those of all work items of the thread, whose steps then read what is
+    near. ``outer_at_once`` are, where the fold has several axes, the steps along its outermost one after which the sums
+    of a tile wait for those of all others of the work item: what several tiles load then stays in the nearest cache; 0:
+    they do not. ``words`` says how the sums of a tile are done in the processor's tile registers, if they are: its rows
+    are the points along the tile axis, of ``row_count`` rows, its columns those along the vector axis.
     """
 
     stores: tuple[ElementStore, ...]
@@ -95,6 +97,7 @@ class ContractionKernel:
     next_tile: tuple[Element, ...]
     next_block: tuple[Element, ...]
     next_strip: tuple[Element, ...]
+    results_ahead: bool
     panel: Panel | None
     words: MatrixSteps | None
     steps_at_once: int
@@ -281,6 +284,7 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
         next_tile=() if tile.steps_at_once else next_tile(problem, 1 - side, tile.tile),
         next_block=() if strips else next_block(problem, tile, along, across, dict(near)),
         next_strip=strips,
+        results_ahead=are_results_far(problem, tile),
         panel=panel,
         words=tile.words,
         steps_at_once=tile.steps_at_once,

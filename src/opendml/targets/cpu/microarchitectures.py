@@ -84,17 +84,22 @@ _LONG_RUNS: Final = (512, 16384)
 """``run_bytes`` of these: runs of rows of matrices are as long as threads leave them. Products of 1 to 8 rows with
 4096x4096 take a fifth to nearly half less time than with 1 or 2 KiB."""
 
-_SCALARS_FROM_FAR: Final = ("znver5",)
-"""Processors that wait for no scalars: a tile with more of them beside fewer vectors takes as long from planes of
-several images as from one's. And each tile may ask for all that the next strip of vectors loads, however many there
-are: from 256 to 64 and to 128 channels of 56x56 convolutions take a sixth to a quarter less time than with panels of
-planes, of which the next ones are copied while nothing is summed (batches of 8)."""
+_ASKING_FOR_PLANES: Final = ("znver5",)
+"""Processors that load while they sum up: half of what begins in a cycle of a tile may be loads. So each tile may ask
+for all that the next strip of planes loads, however many tiles there are, and scalars do not delay it: from 256 to 64
+and to 128 channels of 56x56 convolutions take a sixth to a quarter less time than with panels of planes, of which the
+next ones are copied while nothing is summed (batches of 8)."""
 
-_ASKING_TILES: Final = 64
-"""``asking_tiles`` of these."""
+_ASKED_PLANES: Final = 512 << 10
+"""``asked_planes_bytes`` of these."""
 
 _ASKED_STRIP: Final = 1.04
 """``asked_strip_penalty`` of these."""
+
+_SHORT_STEPS: Final = 96
+"""``short_steps`` of these: of 64 channels 1x1 convolutions of 56x56 that are added to another tensor take a sixth less
+time, of 24 channels a quarter (batches of 8, one thread). Elsewhere they take up to a twentieth longer (Emerald
+Rapids)."""
 
 _STREAMED_PANEL: Final = 32
 """``streamed_panel`` of these: beside one register of weights each multiply-add loads its scalar, so that loads take as
@@ -135,9 +140,9 @@ def tuning_of(
         tuning = tuning.but(folded_prefetch_distance=0, mixed_registers=4)
     if name in _SEEING_ROWS:
         tuning = tuning.but(longest_next_row=0, asked_strip_rows=_ASKED_STRIP_ROWS)
-    if name in _SCALARS_FROM_FAR:
-        tuning = tuning.but(far_scalar=0.0, asking_tiles=_ASKING_TILES, asked_strip_penalty=_ASKED_STRIP)
-        tuning = tuning.but(streamed_panel=_STREAMED_PANEL)
+    if name in _ASKING_FOR_PLANES:
+        tuning = tuning.but(asked_planes_bytes=_ASKED_PLANES, asked_strip_penalty=_ASKED_STRIP)
+        tuning = tuning.but(streamed_panel=_STREAMED_PANEL, short_steps=_SHORT_STEPS)
     if len(caches) > 2:
         filling = replace(tuning.filling, bytes=min(tuning.filling.bytes, caches[max(caches)] // 2))
         tuning = tuning.but(filling=filling)

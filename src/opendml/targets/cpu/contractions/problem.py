@@ -29,6 +29,10 @@ class Problem:
         self.sides = tuple(frozenset(a for a in axes if a in dependencies.of(f)) for f in self.factors)
         self.steps = fold.steps
         self.points = math.prod(axis.size for axis in axes)
+        self.points_across = tuple(
+            math.prod(a.size for a in axes if a in self.sides[1 - s] - self.sides[s]) for s in (0, 1)
+        )
+        """Points that go through each vector of a side."""
         self.words = tuple(map(word_in_memory, self.factors))
         self.elements = tuple(map(_elements, self.factors))
         self._known_coefficients: dict[tuple[int, Axis], set[int]] = {}

@@ -68,7 +68,7 @@ def asks_for_next_strip(problem: Problem, tile: Tile) -> bool:
     strips are of as many runs as there are steps, more than processors follow. Where many tiles read it they do not."""
     side, tuning, line = problem.side(tile.vector), problem.tuning, problem.machine.cache_line
     is_plain = not (tile.packed or tile.steps_at_once or tile.turned or tile.words) and problem.words[side] is None
-    if not is_plain or points_across(problem, side) > tuning.asking_tiles * tile.points:
+    if not is_plain or not are_few_tiles(problem, side, tile):
         return False
     is_far = all(d > tuning.near_bytes and d > line for d in problem.distances(side) or [0])
     elements = problem.elements[side]
@@ -76,9 +76,18 @@ def asks_for_next_strip(problem: Problem, tile: Tile) -> bool:
     return is_far and is_large and problem.coefficients(side, tile.vector) == {1}
 
 
-def points_across(problem: Problem, side: int) -> int:
-    """Points that go through each vector of a side."""
-    return math.prod(axis.size for axis in problem.axes if axis in problem.sides[1 - side] - problem.sides[side])
+def are_few_tiles(problem: Problem, side: int, tile: Tile) -> bool:
+    """Whether those that go through a strip of a side are few enough for each to ask."""
+    tiles = problem.points_across[side] / tile.points
+    return tiles <= problem.tuning.asking_tiles or are_asked_planes(problem, side, tile)
+
+
+def are_asked_planes(problem: Problem, side: int, tile: Tile) -> bool:
+    """Whether, if they are many, what they ask for is in planes, and no more than there is time for."""
+    tuning, line, tiles = problem.tuning, problem.machine.cache_line, problem.points_across[side] / tile.points
+    are_planes = all(d > tuning.page_bytes and d % line == 0 for d in problem.distances(side) or [0])
+    asked = strip_bytes(problem.fold, tile.lanes * tile.vectors) * tiles
+    return are_planes and asked <= tuning.asked_planes_bytes
 
 
 def has_tiles(problem: Problem) -> bool:
@@ -122,7 +131,6 @@ class _Choices:
         self._has_sums_of_pairs = operation == "dot4_saturating"
         self._has_products_apart = operation == "dot2" or self._has_sums_of_pairs
         self._known_loading: dict[Any, _Loading] = {}
-        self._points_across = [points_across(problem, side) for side in (0, 1)]
 
     def tiles(self) -> Iterator[Tile]:
         """All choices."""
@@ -165,10 +173,10 @@ class _Choices:
                 yield tile._replace(row=tile.tile, row_count=count)
 
     def _with_rests(self, side: int, tiles: Iterable[Tile], rows: Sequence[Axis]) -> Iterator[Tile]:
-        """The widest of the tiles, each with narrower ones for the points that are left behind whole ones: where there
-        are few registers, narrower tiles, of which no points were left, have too few sums side by side. Points that are
-        left in several rows of windows are as many as those of a tile."""
-        for vectors, group in itertools.groupby(tiles if self.has_few_registers else (), lambda tile: tile.vectors):
+        """The widest of the tiles, each with narrower ones for the points that are left behind whole ones: narrower
+        tiles of which no points were left have fewer sums side by side, where there are few registers too few. Points
+        that are left in several rows of windows are as many as those of a tile."""
+        for vectors, group in itertools.groupby(tiles, lambda tile: tile.vectors):
             one = next(group)
             most = self._most_points_of(one.tile, vectors, one.lanes, one.turned)
             left = one.tile.size % most
@@ -349,9 +357,12 @@ class _Choices:
             return tuning.lost_penalty
         if self.has_few_registers and self.problem.steps <= tuning.short_sums:
             return tuning.prefetched_penalty if self._is_across_lines(side, tile) else 1.0
-        if asks_for_next_strip(self.problem, tile):
-            return tuning.asked_strip_penalty
-        return tuning.far_penalty if any(d > tuning.page_bytes for d in distances) else tuning.prefetched_penalty
+        if all(d <= tuning.page_bytes for d in distances):
+            return tuning.prefetched_penalty
+        return tuning.asked_strip_penalty if self._asks_for_planes(side, tile) else tuning.far_penalty
+
+    def _asks_for_planes(self, side: int, tile: Tile) -> bool:
+        return are_asked_planes(self.problem, side, tile) and asks_for_next_strip(self.problem, tile)
 
     def _is_across_lines(self, side: int, tile: Tile) -> bool:
         """Whether vectors begin anywhere in a line."""
@@ -406,8 +417,8 @@ class _Choices:
     def _loading(self, side: int, tile: Tile) -> _Loading:
         """Found once for all tiles that differ in no more than how many points they have."""
         strip, waits = tile.lanes * tile.vectors, tile.steps_at_once > 0
-        are_few = self._points_across[side] <= self.tuning.asking_tiles * tile.points
-        key = side, tile.vector, strip, tile.tile, tile.packed, tile.tile_size > 1, waits, are_few
+        asks = are_asked_planes(self.problem, side, tile)
+        key = side, tile.vector, strip, tile.tile, tile.packed, tile.tile_size > 1, waits, asks
         found = self._known_loading.get(key)
         if found is None:
             is_dense = tile.packed or self.problem.coefficients(side, tile.vector) <= {0, 1}
@@ -441,7 +452,7 @@ class _Choices:
     def _has_far_scalars(self, side: int, tile: Tile) -> bool:
         """Whether each scalar of a step delays it beside planes of several images that come from far, where there are
         registers enough to have fewer of them."""
-        if self.has_few_registers or tile.tile.size < self.tuning.far_rows:
+        if self.has_few_registers or tile.tile.size < self.tuning.far_rows or self._asks_for_planes(side, tile):
             return False
         if self._has_far_planes(1 - side):
             return tile.packed

@@ -23,6 +23,13 @@ class AskingKnobs:
     fewest_asking_steps: int = 4
     """Steps of such a sum at least between which that is done: all sums of a tile go through a loop within a loop."""
 
+    short_steps: int = 0
+    """Steps of a sum up to which what a tile stores, and what its results read, is asked for while the tile before is
+    done, where it comes from memory: the steps of one take less time than that."""
+
+    far_results_bytes: int = 8 << 20
+    """Bytes of what is stored, or read by results, from which on it comes from memory."""
+
     asking_channels: int = 16
     """Steps of the outermost of several loops of a sum at most, and a quarter of them, between which that is done where
     there are few registers, if a line at a time would not take longer: where the lines are is computed once for all of
@@ -30,6 +37,10 @@ class AskingKnobs:
 
     asking_tiles: int = 4
     """Tiles along the tile axis up to which each asks for all that the next strip of the other side loads."""
+
+    asked_planes_bytes: int = 0
+    """Bytes that all tiles which go through a strip ask for together, however many they are, where each step is on a
+    page of its own, in whole lines, as planes of images are; of matrices as large panels take less time."""
 
     near_strip_bytes: int = 16 << 10
     """Bytes of all steps of a strip up to which it stays in the nearest cache, beside what the tiles read. Of longer

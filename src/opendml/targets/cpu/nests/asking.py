@@ -256,10 +256,22 @@ class Asking:
         """What a point stores, and what its results load."""
         inside, asked = set(walk(self.kernel.fold)), list[Prefetch]()
         for store in self.kernel.stores:
-            asked.append(Prefetch(store.tensor, store.address, is_stored=True))
+            asked.append(Prefetch(store.tensor, self._of_next_tile(store.address), is_stored=True))
             loads = [e for e in walk(store.value) if isinstance(e, Element) and e not in inside]
-            asked += [Prefetch(e.tensor, e.address) for e in loads]
+            asked += [Prefetch(e.tensor, self._of_next_tile(e.address)) for e in loads]
         return asked
+
+    def _of_next_tile(self, address: Affine) -> Affine:
+        """Where the next tile has it, where it comes from memory, which takes longer than the steps of one tile."""
+        kernel = self.kernel
+        if not kernel.results_ahead:
+            return address
+        blocks = {axis: axis.size for axis in kernel.loops} | dict(kernel.blocks)
+        steps = {kernel.row: kernel.row_count, kernel.tile: kernel.tile_size, kernel.vector: kernel.strip}
+        if kernel.row is kernel.tile:
+            steps[kernel.tile] *= kernel.row_count
+        inner = next((axis for axis in reversed(kernel.loops) if blocks[axis] > steps.get(axis, 1)), None)
+        return address if inner is None else moved(address, inner, steps.get(inner, 1))
 
 
 def moved(address: Affine, axis: Axis, distance: int) -> Affine:
