@@ -230,6 +230,26 @@ def test_what_the_next_strip_costs_where_it_is_asked_for() -> None:
     assert product_kernel(several, few).panel is not None
 
 
+def stored_lines(kernel: ContractionKernel, target: CpuTarget) -> set[int]:
+    """How far from where a tile stores the lines are that it asks for to store there, along each row."""
+    nest = format_nest(kernel_nest(kernel, target))
+    asked = re.findall(r"prefetch OutputTensor@\(.*?\+ xy(?: \+ (\d+))?\) to store there", nest)
+    return {int(number or 0) for number in asked}
+
+
+def test_results_of_short_sums_come_a_tile_ahead_where_they_come_from_memory() -> None:
+    """A strip is followed by the next one of the same rows, the last lines of a strip by the first of that."""
+    short = TARGETS[0].tuned(short_steps=TUNING.short_sums)
+    large, small, long = convolution(8, 32, 128, 64, 1), convolution(1, 32, 16, 64, 1), convolution(8, 128, 64, 64, 1)
+    kernel = product_kernel(large, short)
+    assert kernel.results_ahead and kernel.loops[-1] is kernel.vector
+    line = short.machine.cache_line // 4
+    assert stored_lines(kernel, short) == {kernel.strip + first for first in range(0, kernel.strip, line)}
+    assert stored_lines(product_kernel(large), TARGETS[0]) == set(range(0, kernel.strip, line))
+    assert not any(product_kernel(one, short).results_ahead for one in (small, long))
+    assert not product_kernel(large).results_ahead
+
+
 def summing_points(kernel: ContractionKernel, target: CpuTarget) -> list[Points]:
     """The steps of a kernel's sums that are written out."""
     nodes = nodes_of(kernel_nest(kernel, target).body)

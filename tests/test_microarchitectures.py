@@ -196,4 +196,5 @@ def test_a_processor_that_loads_while_it_sums_up_asks_for_planes() -> None:
     here, other = tuned("znver5", system=SYSTEM), tuned("znver4", system=SYSTEM)
     assert here.asked_planes_bytes > other.asked_planes_bytes == 0
     assert here.streamed_panel == 2 * other.streamed_panel
+    assert here.short_steps > other.short_steps == 0
     assert here.asked_strip_penalty < other.asked_strip_penalty == other.far_penalty
