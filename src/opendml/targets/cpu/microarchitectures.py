@@ -48,13 +48,17 @@ behind a link that writes half of what it reads: what is written stays there as 
 it, and its lines are not asked for. Blocks between sums and the windows over them may be as large as with a larger
 second cache: MobileNetV2 takes an eighth less time (batch of 8) if 96 channels of 112x112 are done by sixteen."""
 
-_READING: Final = ("znver3", "znver4")
+_READING: Final = ("znver3", "znver4", "znver5")
 """Processors whose cores fetch runs of lines by themselves as fast as memory brings them, and lose by every pause in
 reading, as when a stage is emptied: copies by stages of 16 KiB move 27 GB/s, of 4 KiB 40 (Zen 4); with Zen 3 nearest
-neighbours take 1.4 ms instead of 2.4, slices that turn rows a fifth less. So eight long runs side by side are read
-twice as fast, on Zen 3 up to four times, as a kilobyte of one row after the other. Asking for a single run that no fold
+neighbours take 1.4 ms instead of 2.4, slices that turn rows a fifth less; with Zen 5 these and padding a quarter to a
+third less, gathers of rows half. So eight long runs side by side are read twice as fast, on Zen 3 up to four times, as
+a kilobyte of one row after the other."""
+
+_READING_SIDES: Final = ("znver3", "znver4")
+"""Those of them that need not be asked for runs which points read side by side. Asking for a single one that no fold
 goes through takes no time; for two or more, side by side, sums take a twentieth longer, comparisons and quotients a
-fifth, Adam's steps a third."""
+fifth, Adam's steps a third. Zen 5 gathers along columns in two thirds of the time with it."""
 
 _READING_IN_FOLDS: Final = ("znver4",)
 """Those of them that take time for asking in folds, too (two threads sum 49 MiB up at 25 GB/s instead of 33). On Zen 3
@@ -132,8 +136,9 @@ def tuning_of(
         tuning = tuning.but(kept_window_bytes=kept, kept_channels_bytes=kept)
         tuning = tuning.but(step_bytes=3 * near.second * threads // 4)
     if name in _READING:
-        tuning = tuning.but(runs_side_by_side=1)
         tuning = tuning.but(fold_steps_at_once=8, stage_bytes=4096, streamed_row_bytes=2048)
+    if name in _READING_SIDES:
+        tuning = tuning.but(runs_side_by_side=1)
         items = min(tuning.interrupted_items, 2 * threads)
         tuning = tuning.but(interrupted_items=items, run_bytes=_LONG_RUNS)
     if name in _READING_IN_FOLDS:
