@@ -13,9 +13,13 @@ from execution import run_operator
 
 from opendml import operators
 from opendml.description.tensor import TensorDesc
+from opendml.expression.statements import Compute
 from opendml.llvm.host import machine_of
 from opendml.targets.cpu.caches import caches_in
+from opendml.targets.cpu.kernels import ComputeKernel
 from opendml.targets.cpu.microarchitectures import tuning_of
+from opendml.targets.cpu.schedule import schedule_compute
+from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import TUNING, Tuning
 
 THREADS = TUNING.many_threads
@@ -89,6 +93,27 @@ def test_a_core_that_reads_runs_by_itself_pauses_less(name: str, level: str) -> 
     assert found.streamed_row_bytes * 2 <= found.stage_bytes  # no row is too long for both
     assert found.fold_steps_at_once > TUNING.fold_steps_at_once == 0
     assert tuned("icelake-server", system=SYSTEM).stage_bytes == TUNING.stage_bytes
+
+
+def test_short_rows_are_staged_where_no_cache_holds_them() -> None:
+    """Slices of 24 MiB beside a last cache of 32: whole rows go past the caches, short ones nowhere."""
+    here, other = tuned("znver5", system=SYSTEM), tuned("znver4", system=SYSTEM)
+    assert here.staged_bytes == SYSTEM[3] == 2 * here.streamed_bytes
+    assert other.staged_bytes == 0
+    machine = replace(machine_of("x86_64-unknown-linux-gnu", "avx512"), cpu_name="znver5")
+    sizes = [16, 64, 112, 112]
+    desc = operators.Slice1(
+        input_tensor=TensorDesc("float32", sizes),
+        output_tensor=TensorDesc("float32", [*sizes[:3], 56]),
+        input_window_offsets=[0] * 4,
+        input_window_sizes=sizes,
+        input_window_strides=[1, 1, 1, -2],
+    )
+    (statement,) = desc.define().statements
+    assert isinstance(statement, Compute)
+    for tuning, is_staged in ((here, False), (other, True)):
+        kernel = schedule_compute(statement, CpuTarget(machine, tuning), in_place=False)
+        assert isinstance(kernel, ComputeKernel) and (kernel.stage is not None) == is_staged
 
 
 @pytest.mark.parametrize(("name", "level"), [("znver3", "avx2"), ("znver4", "avx512")])

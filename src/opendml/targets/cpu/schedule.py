@@ -371,7 +371,7 @@ def _is_streamed(kernel: ComputeKernel, tuning: Tuning) -> bool:
 def _with_stage(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     """Gather short rows that follow one another in a stage, where the outputs are large."""
     tuning, cache_line = target.tuning, target.machine.cache_line
-    least = tuning.staged_squares_bytes if kernel.transposed else tuning.streamed_bytes
+    least = tuning.staged_squares_bytes if kernel.transposed else max(tuning.streamed_bytes, tuning.staged_bytes)
     if kernel.streamed or _output_bytes(kernel) < least or not _is_stageable(kernel):
         return kernel
     if kernel.transposed:

@@ -13,6 +13,9 @@ class StoreKnobs:
     """Bytes of outputs from which on they are written past the caches: larger than the second-level caches of one
     core."""
 
+    staged_bytes: int = 0
+    """As ``streamed_bytes``, of outputs of short rows, which are gathered in a stage, where these have to be larger."""
+
     staged_squares_bytes: int = 8 << 20
     """As ``streamed_bytes``, of outputs of squares that are transposed in registers: one by one their rows would be
     written to many places in turn."""
