@@ -166,6 +166,14 @@ class ContractionKernel:
         return self.lanes * self.vectors
 
     @property
+    def tile_steps(self) -> dict[Axis, int]:
+        """Points of each axis that a whole tile takes."""
+        steps = dict.fromkeys(self.loops, 1) | {self.vector: self.strip, self.tile: self.tile_size}
+        if self.row is not None:
+            steps[self.row] *= self.row_count
+        return steps
+
+    @property
     def waiting_sizes(self) -> tuple[int, int]:
         """Points along the tile axis and the vector axis of a work item's sums, in whole tiles."""
         blocks = {axis: axis.size for axis in self.loops} if self.by_rounds else dict(self.blocks)

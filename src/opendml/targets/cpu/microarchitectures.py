@@ -88,16 +88,16 @@ _LONG_RUNS: Final = (512, 16384)
 """``run_bytes`` of these: runs of rows of matrices are as long as threads leave them. Products of 1 to 8 rows with
 4096x4096 take a fifth to nearly half less time than with 1 or 2 KiB."""
 
+_STAGING_ABOVE_LAST: Final = ("znver5",)
+"""Processors that gather short rows in stages only where the outputs are larger than the last cache: slices of every
+second element of 48 MiB take a tenth to a quarter less time, nearest neighbours a twentieth. Whole rows of as many
+bytes are copied past the caches in two thirds of the time."""
+
 _ASKING_FOR_PLANES: Final = ("znver5",)
 """Processors that load while they sum up: half of what begins in a cycle of a tile may be loads. So each tile may ask
 for all that the next strip of planes loads, however many tiles there are, and scalars do not delay it: from 256 to 64
 and to 128 channels of 56x56 convolutions take a sixth to a quarter less time than with panels of planes, of which the
 next ones are copied while nothing is summed (batches of 8)."""
-
-_STAGING_ABOVE_LAST: Final = ("znver5",)
-"""Processors that gather short rows in stages only where the outputs are larger than the last cache: slices of every
-second element of 48 MiB take a tenth to a quarter less time, nearest neighbours a twentieth. Whole rows of as many
-bytes are copied past the caches in two thirds of the time."""
 
 _ASKED_PLANES: Final = 512 << 10
 """``asked_planes_bytes`` of these."""

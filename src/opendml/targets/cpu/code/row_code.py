@@ -7,7 +7,7 @@ too, which are given what is in the margins. What is before the first lane, or b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _Masked(NamedTuple):
-    """Lanes that are ``stored`` from a place on, those ``inside`` of a row, others what is in margins."""
+    """Lanes that are ``stored`` from a place on, those ``inside`` of a row, all others as margins are."""
 
     place: Place
     stored: Value
@@ -68,36 +68,28 @@ class _RowWriter:
 
         return written
 
-    def _at_ends(self, value: Value, pieces: Iterable[_Masked], margins: Iterable[_Masked]) -> None:
+    def _at_ends(self, value: Value, pieces: Sequence[_Masked], margins: Sequence[_Masked]) -> None:
         """Every piece of a vector by itself, and what is beside it."""
-        margin = self._builder.constant(self._margins.value)
-        for place, stored, inside in pieces:
-            assert inside is not None
-            lanes = self._builder.select(inside, value, self._builder.spread(margin, value.lanes))
-            write_store(self._builder, lanes, self._memory.pointer(place), stored)
-        if not (self._is_along and self._further):
+        if not pieces:
             self._evaluator.store(self._store.tensor, self._store.address, value, self._point)
-        for place, stored, _ in margins:
-            write_store(self._builder, self._builder.spread(margin, stored.lanes), self._memory.pointer(place), stored)
+        for place, stored, inside in (*pieces, *margins):
+            margin = self._builder.spread(self._builder.constant(self._margins.value), stored.lanes)
+            lanes = margin if inside is None else self._builder.select(inside, value, margin)
+            write_store(self._builder, lanes, self._memory.pointer(place), stored)
 
     # Inside of rows --------------------------------------------------------------------------------------------------
-
-    @property
-    def _first_lanes_inside(self) -> tuple[int, int]:
-        """From where to where in a row a vector may begin that is inside of it, and beside no margin."""
-        end = self._margins.row - self._count
-        return min(self._margins.before, 1), end - min(self._margins.behind, 1)
 
     def _is_mostly_inside(self) -> bool:
         """Whether rows are so long that most vectors are."""
         is_whole = self._is_along and self._point.active is None
+        long_row = self._evaluator.target.tuning.long_row * self._point.lanes
         step = self._evaluator.step(self._store.address, self._point)
-        return (
-            is_whole and step == 1 and self._margins.row >= self._evaluator.target.tuning.long_row * self._point.lanes
-        )
+        return is_whole and step == 1 and self._margins.row >= long_row
 
     def _is_inside(self) -> Value:
-        first, last = self._first_lanes_inside
+        """Whether the vector is inside of a row, and beside no margin."""
+        first = min(self._margins.before, 1)
+        last = self._margins.row - self._count - min(self._margins.behind, 1)
 
         def write() -> Value:
             distance = self._builder.assign(f"sub i64 {self._in_row(0)}, {first}")

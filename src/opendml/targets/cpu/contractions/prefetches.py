@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from opendml.expression.affine import Affine, Element, bytes_between
-from opendml.expression.ir import Axis
+from opendml.expression.ir import Axis, Fold
 from opendml.expression.rewriting import walk
+from opendml.loops.nest import ElementStore
 from opendml.targets.cpu.contractions.blocks import keeps_tiles
 from opendml.targets.cpu.contractions.problem import Problem
 from opendml.targets.cpu.contractions.tiles import Tile, asks_for_next_strip
@@ -147,16 +148,19 @@ def next_strip(problem: Problem, tile: Tile) -> tuple[Element, ...]:
     return tuple(problem.elements[problem.side(tile.vector)]) if asks_for_next_strip(problem, tile) else ()
 
 
+def loads_of_results(store: ElementStore, fold: Fold) -> list[Element]:
+    """What is loaded to make of a sum what is stored, not for the sum itself."""
+    inside = set(walk(fold))
+    return [e for e in walk(store.value) if isinstance(e, Element) and e not in inside]
+
+
 def are_results_far(problem: Problem, tile: Tile) -> bool:
     """Whether what tiles store, or what is made of their sums reads, comes from memory, and the steps of a tile take
     less time than that."""
     if problem.steps > problem.tuning.short_steps or tile.words is not None or tile.steps_at_once:
         return False
-    inside = set(walk(problem.fold))
-    loads = {
-        e.tensor for store in problem.stores for e in walk(store.value) if isinstance(e, Element) and e not in inside
-    }
-    tensors = loads | {store.tensor for store in problem.stores}
+    tensors = {store.tensor for store in problem.stores}
+    tensors |= {e.tensor for store in problem.stores for e in loads_of_results(store, problem.fold)}
     return any(t.extent * t.type.bits // 8 >= problem.tuning.far_results_bytes for t in tensors)
 
 

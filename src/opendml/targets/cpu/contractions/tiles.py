@@ -84,10 +84,11 @@ def are_few_tiles(problem: Problem, side: int, tile: Tile) -> bool:
 
 def are_asked_planes(problem: Problem, side: int, tile: Tile) -> bool:
     """Whether, if they are many, what they ask for is in planes, and no more than there is time for."""
-    tuning, line, tiles = problem.tuning, problem.machine.cache_line, problem.points_across[side] / tile.points
-    are_planes = all(d > tuning.page_bytes and d % line == 0 for d in problem.distances(side) or [0])
-    asked = strip_bytes(problem.fold, tile.lanes * tile.vectors) * tiles
-    return are_planes and asked <= tuning.asked_planes_bytes
+    tuning, line = problem.tuning, problem.machine.cache_line
+    tiles = problem.points_across[side] / tile.points
+    if strip_bytes(problem.fold, tile.lanes * tile.vectors) * tiles > tuning.asked_planes_bytes:
+        return False
+    return all(d > tuning.page_bytes and d % line == 0 for d in problem.distances(side) or [0])
 
 
 def has_tiles(problem: Problem) -> bool:

@@ -89,7 +89,7 @@ class TileCosts:
     vectors that begin anywhere in a line."""
 
     asked_strip_penalty: float = 1.3
-    """The same where each tile asks for all that the next strip loads."""
+    """The same of planes, where each tile asks for all that the next strip loads."""
 
     prefetched_penalty: float = 1.1
     """How much longer steps take that load what is far apart, but was asked for."""

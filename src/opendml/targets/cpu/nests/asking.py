@@ -13,6 +13,7 @@ from opendml.expression.rewriting import walk
 from opendml.loops.nest import At, Body, Node, Points, Prefetch, nodes_of
 from opendml.loops.nest_integers import Least, Position, Product, Quotient, Sum
 from opendml.targets.cpu.contraction import ContractionKernel
+from opendml.targets.cpu.contractions.prefetches import loads_of_results
 from opendml.targets.cpu.nests.kept_rows import unconditional_loads
 from opendml.targets.cpu.nests.tile_counts import TileCounts
 from opendml.targets.cpu.target import CpuTarget
@@ -254,10 +255,10 @@ class Asking:
 
     def _asked(self) -> list[Prefetch]:
         """What a point stores, and what its results load."""
-        inside, asked = set(walk(self.kernel.fold)), list[Prefetch]()
+        asked = list[Prefetch]()
         for store in self.kernel.stores:
             asked.append(Prefetch(store.tensor, self._of_next_tile(store.address), is_stored=True))
-            loads = [e for e in walk(store.value) if isinstance(e, Element) and e not in inside]
+            loads = loads_of_results(store, self.kernel.fold)
             asked += [Prefetch(e.tensor, self._of_next_tile(e.address)) for e in loads]
         return asked
 
@@ -266,12 +267,9 @@ class Asking:
         kernel = self.kernel
         if not kernel.results_ahead:
             return address
-        blocks = {axis: axis.size for axis in kernel.loops} | dict(kernel.blocks)
-        steps = {kernel.row: kernel.row_count, kernel.tile: kernel.tile_size, kernel.vector: kernel.strip}
-        if kernel.row is kernel.tile:
-            steps[kernel.tile] *= kernel.row_count
-        inner = next((axis for axis in reversed(kernel.loops) if blocks[axis] > steps.get(axis, 1)), None)
-        return address if inner is None else moved(address, inner, steps.get(inner, 1))
+        blocks, steps = dict(kernel.blocks), kernel.tile_steps
+        inner = next((axis for axis in reversed(kernel.loops) if blocks.get(axis, axis.size) > steps[axis]), None)
+        return address if inner is None else moved(address, inner, steps[inner])
 
 
 def moved(address: Affine, axis: Axis, distance: int) -> Affine:

@@ -46,12 +46,7 @@ class WaitingSums:
 
 def _extents(kernel: ContractionKernel) -> dict[Axis, int]:
     """How many points of each axis a work item has, in whole tiles."""
-    blocks, steps = dict(kernel.blocks), {kernel.vector: kernel.strip, kernel.tile: kernel.tile_size}
-    if kernel.row is not None:
-        steps[kernel.row] = kernel.row_count * (kernel.tile_size if kernel.row is kernel.tile else 1)
+    blocks, steps = dict(kernel.blocks), kernel.tile_steps
     if kernel.rest is not None and kernel.rest.row is not None:
         steps[kernel.rest.row] = kernel.rest.rows
-    return {
-        axis: -(-blocks.get(axis, axis.size) // step) * step
-        for axis, step in ((axis, steps.get(axis, 1)) for axis in kernel.loops)
-    }
+    return {axis: -(-blocks.get(axis, axis.size) // step) * step for axis, step in steps.items()}
