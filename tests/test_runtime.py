@@ -78,6 +78,37 @@ leave:
 }
 """
 
+# The same, where one thread after the other comes late to the first of these barriers: by some nanoseconds, up to some
+# milliseconds.
+LATE = (
+    NEIGHBOURS.replace(
+        "  call void @barrier_wait(ptr %barrier, i64 %index, i64 %count)\n  %read",
+        "  call void @come_late(i64 %number, i64 %index, i64 %count)\n"
+        "  call void @barrier_wait(ptr %barrier, i64 %index, i64 %count)\n  %read",
+    )
+    + """
+define internal void @come_late(i64 %number, i64 %index, i64 %count) {
+start:
+  %place = alloca i64, align 8
+  %who = urem i64 %number, %count
+  %is_on_time = icmp ne i64 %who, %index
+  br i1 %is_on_time, label %leave, label %begin
+begin:
+  %digits = urem i64 %number, 22
+  %times = shl i64 1, %digits
+  br label %turn
+turn:
+  %done = phi i64 [ 0, %begin ], [ %done_next, %turn ]
+  store volatile i64 %done, ptr %place, align 8
+  %done_next = add i64 %done, 1
+  %is_over = icmp uge i64 %done_next, %times
+  br i1 %is_over, label %leave, label %turn
+leave:
+  ret void
+}
+"""
+)
+
 # Adds 1 to the cell of every index, then spins while args[1] points to a zero: to keep a team busy.
 HOLD = """
 define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {
@@ -105,6 +136,11 @@ def empty_program() -> LoadedObject:
 @pytest.fixture(scope="session")
 def neighbours_program() -> LoadedObject:
     return load_object(compile_object(NEIGHBOURS + barrier_ir(host_machine()), host_machine()), ["entry"])
+
+
+@pytest.fixture(scope="session")
+def late_program() -> LoadedObject:
+    return load_object(compile_object(LATE + barrier_ir(host_machine()), host_machine()), ["entry"])
 
 
 @pytest.fixture(scope="session")
@@ -403,6 +439,18 @@ def test_barrier_of_groups(neighbours_program: LoadedObject, threads: int) -> No
     for _ in range(3):
         buffers = Neighbours(threads, rounds=20)
         assert team.run(neighbours_program["entry"], buffers.address) == threads
+        buffers.check(threads)
+    team.stop()
+
+
+@pytest.mark.parametrize("spin_microseconds", [0.0, 1.0, 100.0])
+@pytest.mark.parametrize("threads", [2, 3, 2 * GROUP + 1])
+def test_some_come_late_to_barriers(late_program: LoadedObject, threads: int, spin_microseconds: float) -> None:
+    """Those who wait spin, offer their processors to others, and sleep; behind some barriers they sleep sooner."""
+    team = ThreadTeam(threads, spin_microseconds=spin_microseconds)
+    for _ in range(2):
+        buffers = Neighbours(threads, rounds=66)
+        assert team.run(late_program["entry"], buffers.address) == threads
         buffers.check(threads)
     team.stop()
 
