@@ -315,18 +315,88 @@ def test_what_is_loaded_in_any_case_is_computed_in_vectors(function: Callable[[E
     assert not any(choice.how == "jump" for leaf in computing for choice in leaf.plan.choices.values())
 
 
-def test_scatters_decide_without_a_jump_what_is_theirs() -> None:
-    """Nobody could foresee it: the only jumps in the loop ask whether an index is one, and whether there is a next."""
-    target = host_processor()
-    data, many = TensorDesc("float32", [1000]), TensorDesc("float32", [1 << 16])
-    indices = TensorDesc("int32", [1 << 16])
-    desc = op.ScatterElements(
+def _elements_of_a_row(count: int, size: int) -> op.ScatterElements:
+    data, many = TensorDesc("float32", [size]), TensorDesc("float32", [count])
+    indices = TensorDesc("int32", [count])
+    return op.ScatterElements(
         input_tensor=data, indices_tensor=indices, updates_tensor=many, output_tensor=data, axis=0
     )
-    text = "".join(generate(desc.define(), target, in_place=False).modules)
+
+
+def _elements_of_rows(count: int, sizes: tuple[int, int]) -> op.ScatterNd:
+    data, many = TensorDesc("float32", sizes), TensorDesc("float32", [1, count])
+    indices = TensorDesc("int32", [count, 2])
+    return op.ScatterNd(
+        input_tensor=data,
+        indices_tensor=indices,
+        updates_tensor=many,
+        output_tensor=data,
+        input_dimension_count=2,
+        indices_dimension_count=2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("desc", "loops", "questions"),
+    [(_elements_of_a_row(1 << 16, 1000), 1, 0), (_elements_of_rows(1 << 16, (40, 50)), 2, 1)],
+)
+def test_scatters_decide_without_a_jump_what_is_theirs(
+    desc: op.ScatterElements | op.ScatterNd, loops: int, questions: int
+) -> None:
+    """Nobody could foresee it: the only jumps ask whether there is a next point. Whether a number is an index is
+    answered with that, or asked before, as an address that is none may be anything."""
+    text = "".join(generate(desc.define(), host_processor(), in_place=False).modules)
     (loop,) = (part for part in text.split("define ")[1:] if "select i1" in part and "ptr %" in part and "sext" in part)
-    assert loop.count("br i1") == 2
+    assert loop.count("br i1") == loops
     assert len(re.findall(r"select i1 %\w+, ptr %\w+, ptr %elsewhere", loop)) == 1
+    assert len(re.findall(r"select i1 %\w+, i1 %\w+, i1 false", loop)) == questions
+
+
+def test_what_is_written_is_not_computed_where_it_has_no_value() -> None:
+    """A load that only the condition keeps inside of its tensor."""
+    (i,), size = grid([1 << 16]), 1000
+    chosen, x = Tensor("chosen", I64, (i.size,), (1,), "input"), Tensor("x", F32, (size,), (1,), "input")
+    y = Tensor("y", F32, (size,), (1,), "output")
+    place = load(chosen, [index(i)])
+    store = Store(y, (place,), load(x, [place]))
+    scatter = Scatter((i,), (place >= 0) & (place < size), store)
+    definition = Definition((chosen, x), (y,), (scatter,))
+    text = "".join(generate(definition, host_processor(), in_place=False).modules)
+    (loop,) = (part for part in text.split("define ")[1:] if "%elsewhere" in part and "br i1" in part)
+    assert loop.count("br i1") == 2
+
+
+@pytest.mark.parametrize(
+    ("stride", "tuned", "ahead"),
+    [
+        (2048, {"items": 1}, {"chosen": 2, "updates": 4}),
+        (1024, {"items": 1}, {"chosen": 2, "updates": 4}),
+        (768, {"items": 1}, {"chosen": 2}),
+        (2048, {"items": 1, "prefetch_distance": 4096}, {"chosen": 4, "updates": 8}),
+        (2048, {"items": 1, "prefetched_bytes": 1 << 24}, {"chosen": 2}),
+        (2048, {"items": 1, "prefetched_bytes": 1 << 30}, {}),
+        (2048, {}, {}),
+    ],
+)
+def test_parts_of_rows_on_pages_of_their_own_are_asked_for_ahead(
+    stride: int, tuned: dict[str, int], ahead: dict[str, int]
+) -> None:
+    """As many rows ahead as are a distance if they were one run, of tensors that are far; of whole rows only."""
+    i, j = Axis("i", 1500), Axis("j", 128)
+    chosen = Tensor("chosen", I64, (i.size, j.size), (stride, 1), "input")
+    updates = Tensor("updates", F32, (i.size, j.size), (stride, 1), "input")
+    y = Tensor("y", F32, (64, j.size), (j.size, 1), "output")
+    place = load(chosen, [index(i), index(j)])
+    store = Store(y, (place, index(j)), load(updates, [index(i), index(j)]))
+    scatter = Scatter((i, j), (place >= 0) & (place < 64), store)
+    target = TARGET.tuned(prefetched_bytes=1 << 20).tuned(**tuned)
+    kernel = schedule.schedule_scatter(scatter, target)
+    assert {e.tensor.name: rows for e, rows in kernel.next_rows} == ahead
+    text = describe_kernel(kernel, target)
+    for tensor in (chosen, updates):
+        row, line = ahead.get(tensor.name, 0), 64 * 8 // tensor.type.bits
+        asked = [int(place) for place in re.findall(rf"prefetch {tensor.name}@\({stride}\*i \+ (\d+)\)", text)]
+        assert asked == [row * stride + n for n in range(0, j.size + line - 1, line) if row]
 
 
 def test_small_scatters_wake_nobody() -> None:
@@ -353,6 +423,24 @@ def test_scatters_without_such_an_axis_write_part_by_part(threads: int) -> None:
         if -size <= place < size:
             expected[place] = update
     result = dml.Device(thread_count=threads).compile(desc)(np.zeros(size, np.float32), chosen, updates)
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_scatters_of_several_coordinates_write_part_by_part(threads: int) -> None:
+    """Numbers that are no indices make no address, however large they are; the last of equal ones stays."""
+    count, sizes = 40000, (97, 30)
+    generator = np.random.default_rng(1)
+    chosen = generator.integers(-3, 100, (count, 2)).astype(np.int32)
+    chosen[::50] = generator.choice(np.array([-(2**31), 2**31 - 1, 2**27, -30, 96], np.int32), chosen[::50].shape)
+    updates = generator.random((1, count), np.float32)
+    expected = np.zeros(sizes, np.float32)
+    for (row, column), update in zip(chosen.tolist(), updates[0], strict=True):
+        if -sizes[0] <= row < sizes[0] and -sizes[1] <= column < sizes[1]:
+            expected[row, column] = update
+    desc = _elements_of_rows(count, sizes)
+    device = dml.Device("cpu", thread_count=threads)
+    result = device.compile(desc)(np.zeros(sizes, np.float32), chosen, updates)
     np.testing.assert_array_equal(result, expected)
 
 

@@ -67,6 +67,7 @@ from opendml.loops.nest import (
     nodes_of,
 )
 from opendml.loops.nest_integers import (
+    Both,
     Difference,
     Either,
     End,
@@ -216,6 +217,18 @@ def test_shares_and_branches(without_jump: bool) -> None:
     ]
     x, y = _run(body, order=(1, 2, 0))
     assert (x == y).all()
+
+
+def test_both_of_two_conditions() -> None:
+    """The second one is asked only where the first one holds."""
+    asked = Both(LOADED > 7, Within(PLACE, 0, 20))
+    body: Body = _over_i((Loop(COLUMN, 0, 4, 1, (Leaf(COPY.stores, own=asked),)),))
+    assert _text(body)[2:] == ["    only if (x@(4*i + j) > 7:i32) and 0 <= 4*i + j < 20", f"      {COPY_TEXT}"]
+    x, y = _run(body)
+    assert y.tolist() == [n if n > 7 and place < 20 else 0 for place, n in enumerate(x.tolist())]
+    far = Within(Affine(((LOADED, 1),), 0), 0, 20)
+    branch = _over_i((Loop(COLUMN, 0, 4, 1, (Branch(Both(LOADED < 9, far), (COPY,)),)),))
+    assert _run(branch)[1].tolist() == [n if n < 9 else 0 for n in x.tolist()]
 
 
 def test_integers_and_conditions() -> None:

@@ -36,7 +36,7 @@
     integer   = int | Local | Start(axis) | End(axis) | Position(axis) | Sum(a, b) | Difference(a, b) | Product(a, n)
               | Quotient(a, n) | Least(a, b) | Greatest(a, b) | WholeSteps(first, last, step)
               | ToBoundary(tensor, address, ...) | Either(condition, a, b) | Register(variable)
-    condition = expression | Within(address, first, last) | Equal(a, b) | First(group)
+    condition = expression | Within(address, first, last) | Equal(a, b) | First(group) | Both(first, second)
     space     = scratch                                       -- memory of one thread
     instruction = Instruction(name, operation, type, lanes, body, ...)    -- of the processor, and what it means
 
@@ -67,7 +67,7 @@ from opendml.expression.element_types import ElementType
 from opendml.expression.ir import Axis, Binary, Expression, Fold, Tensor, Variable
 from opendml.expression.statements import RowMargins
 from opendml.loops.instructions import NO_INSTRUCTIONS, Instructions
-from opendml.loops.nest_integers import Condition, Integer, Local, Within
+from opendml.loops.nest_integers import Condition, Integer, Local
 from opendml.loops.plans import AS_THEY_STAND, KeptRow, Plan
 
 
@@ -253,14 +253,14 @@ each is at every so many-th place of a run; whole ones at boundaries of memory `
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
     """At the points that stand here: all ``values`` and all values of ``stores`` are computed, then these are stored,
-    and ``registers`` become ``values``. With ``own`` only elements are stored that it says are this thread's, of one
-    point: that is decided without a jump, which nobody could foresee."""
+    and ``registers`` become ``values``. With ``own`` elements of one point are stored only where that holds, as where
+    they are this thread's: that is decided without a jump, which nobody could foresee."""
 
     stores: tuple[ElementStore, ...] = ()
     registers: tuple[Variable, ...] = ()
     values: tuple[Expression, ...] = ()
     written: Written = "each"
-    own: Within | None = None
+    own: Condition | None = None
     plan: Plan = AS_THEY_STAND
 
 

@@ -171,4 +171,12 @@ class First:
     group: int
 
 
-Condition = Expression | Within | Equal | First
+@dataclass(frozen=True, slots=True, eq=False)
+class Both:
+    """Whether one condition holds, and then another one, which has no meaning where the first does not hold."""
+
+    first: Condition
+    second: Condition
+
+
+Condition = Expression | Within | Equal | First | Both

@@ -72,6 +72,7 @@ from opendml.loops.nest import (
     Written,
 )
 from opendml.loops.nest_integers import (
+    Both,
     Condition,
     Difference,
     Either,
@@ -183,6 +184,8 @@ class _Thread:
             return self._integer(condition.first, place) <= address < self._integer(condition.last, place)
         if isinstance(condition, Equal):
             return self._integer(condition.left, place) == self._integer(condition.right, place)
+        if isinstance(condition, Both):
+            return self._holds(condition.first, place) and self._holds(condition.second, place)
         if isinstance(condition, First):
             return self._before is None or self._before // condition.group != self._number // condition.group
         return bool(self._value(condition, place))
@@ -317,12 +320,12 @@ class _Thread:
     def leaf(self, node: Leaf, place: Place) -> None:
         frame, rewrite = self._frame(place), self._rewrite
         values = [frame.value(rewrite(e)) for e in node.values]
-        stores = [(s, self._address(frame, s.address), frame.value(rewrite(s.value))) for s in node.stores]
-        if node.own is None or self._holds(node.own, place):
-            for store, address, value in stores:
-                self._store(store, address, value, place, node.written)
-                if store.margins is not None:
-                    self._store_margins(store, store.margins, address, frame.value(index(store.margins.along)), place)
+        stored = node.stores if node.own is None or self._holds(node.own, place) else ()
+        stores = [(s, self._address(frame, s.address), frame.value(rewrite(s.value))) for s in stored]
+        for store, address, value in stores:
+            self._store(store, address, value, place, node.written)
+            if store.margins is not None:
+                self._store_margins(store, store.margins, address, frame.value(index(store.margins.along)), place)
         for variable, value in zip(node.registers, values, strict=True):
             self._set(variable, value, place)
 

@@ -45,6 +45,7 @@ from opendml.loops.nest import (
 )
 from opendml.loops.nest_instructions import instructions_of
 from opendml.loops.nest_integers import (
+    Both,
     Condition,
     Difference,
     Either,
@@ -134,6 +135,9 @@ def _condition(condition: Condition) -> tuple[list[str], str]:
         return [], f"{first} <= {format_address(condition.address)} < {last}"
     if isinstance(condition, Equal):
         return [], f"{format_integer(condition.left)} == {format_integer(condition.right)}"
+    if isinstance(condition, Both):
+        (lines, first), (more, second) = map(_condition, (condition.first, condition.second))
+        return [*lines, *more], f"{first} and {second}"
     if isinstance(condition, First):
         return [], f"first item here of {condition.group}"
     lines, (text,) = format_together([condition])
@@ -193,7 +197,10 @@ def _leaf(node: Leaf) -> list[str]:
     margins = [(store.tensor.name, store.margins) for store in node.stores if store.margins is not None]
     values += [(variable.name, value) for variable, value in zip(node.registers, node.values, strict=True)]
     lines = [*format_values(values), *(_margins(*one) for one in margins)]
-    return lines if node.own is None else [f"only if {_condition(node.own)[1]}", *_indented(lines)]
+    if node.own is None:
+        return lines
+    names, own = _condition(node.own)
+    return [*names, f"only if {own}", *_indented(lines)]
 
 
 def _margins(name: str, margins: RowMargins) -> str:

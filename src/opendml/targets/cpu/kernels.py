@@ -158,6 +158,8 @@ class ScatterKernel:
 
     ``blocks`` are axes and how many of their points a work item covers: different points of such an axis never write
     the same element. Without ``blocks`` every thread goes through all points and writes its own part of the output.
+    ``next_rows`` are what is asked for at each step along the last axis but one: elements of a row, which is that many
+    steps further on.
     """
 
     axes: tuple[Axis, ...]
@@ -166,6 +168,7 @@ class ScatterKernel:
     blocks: tuple[tuple[Axis, int], ...]
     serial: bool
     reads: frozenset[Tensor]
+    next_rows: tuple[tuple[Element, int], ...] = ()
 
     @property
     def work(self) -> int:

@@ -3,7 +3,7 @@ ask for by themselves, or not soon enough."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from opendml.expression.affine import Element, bytes_between
 from opendml.expression.ir import Axis, Expression, Fold, Tensor
@@ -79,6 +79,23 @@ def next_squares(rows: Axis, lanes: int, roots: Sequence[Expression], tuning: Tu
             distance = lanes * bytes_between(e, rows)
             ahead[e.tensor] = distance if distance <= tuning.next_row_bytes else tuning.prefetch_distance
     return ahead
+
+
+def rows_of_updates(
+    loops: Sequence[Axis], roots: Sequence[Expression], blocks: Collection[Axis], tuning: Tuning
+) -> tuple[tuple[Element, int], ...]:
+    """Of what a scatter reads along the last of its ``loops``, parts of rows on pages of their own, and how many rows
+    further those are that are asked for: as many as are a distance, if they were one run."""
+    if len(loops) < 2 or loops[-1] in blocks:
+        return ()
+    row, last = loops[-2:]
+    loads = dict.fromkeys(e for root in roots for e in walk(root) if isinstance(e, Element))
+    parts = {e: last.size * e.type.bits // 8 for e in loads if e.address.is_pure and e.address.coefficient(last) == 1}
+    return tuple(
+        (e, -(-tuning.prefetch_distance // part))
+        for e, part in parts.items()
+        if is_far(e.tensor, tuning) and part <= tuning.page_bytes <= bytes_between(e, row)
+    )
 
 
 def _distance(kernel: ComputeKernel, folds: Sequence[Fold], tuning: Tuning) -> int:

@@ -48,7 +48,14 @@ from opendml.targets.cpu.kernel_parts import (
     work_of_values,
 )
 from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, Rows, ScanKernel, ScatterKernel
-from opendml.targets.cpu.prefetches import expected, is_far, next_rows, next_squares, prefetched
+from opendml.targets.cpu.prefetches import (
+    expected,
+    is_far,
+    next_rows,
+    next_squares,
+    prefetched,
+    rows_of_updates,
+)
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import Tuning
 from opendml.targets.cpu.words_in_memory import bytes_in_memory
@@ -168,7 +175,10 @@ def schedule_scatter(scatter: Scatter, target: CpuTarget) -> ScatterKernel:
     reads = read_by((store,), where)
     serial = math.prod(axis.size for axis in scatter.axes) < target.tuning.serial_work or store.tensor in reads
     serial |= target.tuning.items == 1  # a thread is alone with all of it
-    return ScatterKernel(scatter.axes, where, store, _scatter_blocks(scatter, target.tuning), serial, reads)
+    blocks = _scatter_blocks(scatter, target.tuning)
+    loops = [axis for axis in scatter.axes if axis.size > 1]
+    rows = rows_of_updates(loops, (where, store.value), dict(blocks), target.tuning)
+    return ScatterKernel(scatter.axes, where, store, blocks, serial, reads, rows)
 
 
 def _scatter_blocks(scatter: Scatter, tuning: Tuning) -> tuple[tuple[Axis, int], ...]:

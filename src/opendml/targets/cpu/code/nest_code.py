@@ -47,6 +47,7 @@ from opendml.loops.nest import (
     nodes_of,
 )
 from opendml.loops.nest_integers import (
+    Both,
     Condition,
     Difference,
     Either,
@@ -65,7 +66,6 @@ from opendml.loops.nest_integers import (
     Sum,
     ToBoundary,
     WholeSteps,
-    Within,
 )
 from opendml.targets.cpu.code.byte_stores import has_packs, is_of_bytes, leaf_of_bytes, write_bytes
 from opendml.targets.cpu.code.evaluation import Evaluator
@@ -195,10 +195,14 @@ class _NestWriter:
             return Value(self._builder.assign(f"icmp eq i64 {left}, {right}"), BOOL)
         if isinstance(condition, First):
             return self._is_first(condition.group)
+        if isinstance(condition, Both):
+            first, second = (self._condition(part, place).text for part in (condition.first, condition.second))
+            return Value(self._builder.assign(f"select i1 {first}, i1 {second}, i1 false"), BOOL)
         element = self._evaluator.index(condition.address, point).text
-        above = self._builder.assign(f"icmp sge i64 {element}, {self._integer(condition.first, place)}")
-        below = self._builder.assign(f"icmp slt i64 {element}, {self._integer(condition.last, place)}")
-        return Value(self._builder.assign(f"and i1 {above}, {below}"), BOOL)
+        first, last = self._integer(condition.first, place), self._integer(condition.last, place)
+        # What is before the first is far behind it as an unsigned number: one comparison tells.
+        count, behind = (self._builder.assign(f"sub i64 {end}, {first}") for end in (last, element))
+        return Value(self._builder.assign(f"icmp ult i64 {behind}, {count}"), BOOL)
 
     def _is_first(self, group: int) -> Value:
         """Whether this work item is of another group than the one that the thread did before. Where it does them in
@@ -349,7 +353,7 @@ class _NestWriter:
         is_whole = first.active is None and first.mask is None and is_of_bytes(node, first.vector)
         return is_whole and has_packs(self._evaluator.instructions, first.lanes, len(points))
 
-    def _own(self, node: Leaf, own: Within, place: _Place, rows: Sequence[Sequence[Value]]) -> None:
+    def _own(self, node: Leaf, own: Condition, place: _Place, rows: Sequence[Sequence[Value]]) -> None:
         """What is not this thread's goes to memory of its own that nobody reads."""
         (point,), (values,) = place.points, rows
         is_own = self._condition(own, place)

@@ -29,7 +29,7 @@ _NESTS: Final[dict[type, Callable[[Any, CpuTarget, Sequence[Axis]], Nest]]] = {
     OrderKernel: lambda kernel, target, _: _planned(order_nest(kernel, target), target),
     ContractionKernel: lambda kernel, target, _: planned(contraction_nest(kernel, target), target.tuning, 1),
     ScanKernel: lambda kernel, target, _: _planned(scan_nest(kernel, target.tuning), target),
-    ScatterKernel: lambda kernel, target, _: _planned(scatter_nest(kernel, target.tuning), target),
+    ScatterKernel: lambda kernel, target, _: _planned(scatter_nest(kernel, target), target),
 }
 
 

@@ -38,7 +38,7 @@ from opendml.loops.nest import (
     Tiles,
     Transpose,
 )
-from opendml.loops.nest_integers import ToBoundary, Within
+from opendml.loops.nest_integers import Both, Condition, ToBoundary, Within
 from opendml.loops.plans import AS_THEY_STAND, Choice, Folded, Folding, Guard, How, KeptRow, Overlap, Plan, Steps
 from opendml.targets.cpu.nests.kept_rows import parts_outside_selects
 from opendml.targets.cpu.tuning import Tuning
@@ -435,9 +435,7 @@ class _NestPlanner(_ExpressionPlanner):
 
     def branch(self, node: Branch, place: _Place) -> Node:
         """Two bodies, each where nothing of it is known behind it."""
-        condition = node.condition
-        asked = condition.address.opaque if isinstance(condition, Within) else (condition,)
-        plan = self._plan([e for e in asked if isinstance(e, Expression)], place)
+        plan = self._plan(_asked(node.condition), place)
         then, otherwise = (self.body(body, place.inner()) for body in (node.then, node.otherwise))
         if plan is node.plan and then is node.then and otherwise is node.otherwise:
             return node
@@ -459,7 +457,8 @@ class _NestPlanner(_ExpressionPlanner):
     def leaf(self, node: Leaf, place: _Place) -> Node:
         """Values, what is stored, and where to."""
         addresses = (term for store in node.stores for term in store.address.opaque)
-        return self._with_plan(node, place, (*node.values, *(store.value for store in node.stores), *addresses))
+        own = () if node.own is None else _asked(node.own)
+        return self._with_plan(node, place, (*own, *node.values, *(store.value for store in node.stores), *addresses))
 
     def _with_plan(self, node: _Evaluating, place: _Place, expressions: Iterable[Expression]) -> _Evaluating:
         plan = self._plan(expressions, place)
@@ -504,3 +503,12 @@ _PLAN: Final[Mapping[type[Node], Callable[[_NestPlanner, Any, _Place], Node]]] =
     Gather: lambda planner, node, place: planner._with_plan(node, place, (node.key,)),
     Let: lambda planner, node, place: planner._with_plan(node, place, _opaque(node)),
 }
+
+
+def _asked(condition: Condition) -> tuple[Expression, ...]:
+    """The expressions of a condition."""
+    if isinstance(condition, Both):
+        return (*_asked(condition.first), *_asked(condition.second))
+    if isinstance(condition, Within):
+        return condition.address.opaque
+    return (condition,) if isinstance(condition, Expression) else ()

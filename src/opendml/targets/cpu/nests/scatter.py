@@ -2,36 +2,84 @@
 
 from __future__ import annotations
 
-from opendml.loops.nest import Body, Branch, Cut, Items, Leaf, Loop, Nest, Share
-from opendml.loops.nest_integers import End, Integer, Local, Start, Within
+from opendml.expression.affine import Affine, is_unsafe
+from opendml.expression.ir import Axis, Cast, Fold, in_range
+from opendml.expression.rewriting import conjuncts, walk
+from opendml.loops.nest import Body, Branch, Cut, Items, Leaf, Loop, Nest, Prefetch, Share
+from opendml.loops.nest_integers import Both, End, Integer, Local, Start, Within
+from opendml.targets.cpu.kernel_parts import work_of_operation
 from opendml.targets.cpu.kernels import ScatterKernel
 from opendml.targets.cpu.nests.sharing import look_of
+from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import Tuning
 
 
-def scatter_nest(kernel: ScatterKernel, tuning: Tuning) -> Nest:
+def scatter_nest(kernel: ScatterKernel, target: CpuTarget) -> Nest:
     """Work items where axes keep points apart; else every thread goes through all points and writes what is in its own
     share of the output.
 
     Which those are nobody could foresee: without a jump a point takes a third of the time, or less."""
-    write: Body = (Leaf(stores=(kernel.store,)),)
+    tuning, line = target.tuning, target.machine.cache_line
     if kernel.blocks or kernel.serial:
         cuts = tuple(Cut(axis, block) for axis, block in kernel.blocks)
-        items = Items(cuts, _loops(kernel, write), kernel.serial, look_of(kernel.item_count, kernel.work, tuning))
-        return Nest((items,), aliased=True)
+        body = _loops(kernel, (Branch(kernel.where, (Leaf((kernel.store,)),)),), line)
+        return Nest((Items(cuts, body, kernel.serial, look_of(kernel.item_count, kernel.work, tuning)),), aliased=True)
     first, last = Local("first"), Local("last")
-    own: Body = (Leaf((kernel.store,), own=Within(kernel.store.address, first, last)),)
-    return Nest(
-        (Share(first, last, kernel.store.tensor.extent), *_loops(kernel, own)),
-        aliased=True,
-    )
+    loops = _loops(kernel, _own(kernel, Within(kernel.store.address, first, last), tuning), line)
+    return Nest((Share(first, last, kernel.store.tensor.extent), *loops), aliased=True)
 
 
-def _loops(kernel: ScatterKernel, body: Body) -> Body:
+def _own(kernel: ScatterKernel, own: Within, tuning: Tuning) -> Body:
+    """What is done at a point by every thread. Where what is written can be computed at all points no other question
+    needs a jump: it is asked with the other one, or answered by it."""
+    if not _is_total(kernel, tuning):
+        return (Branch(kernel.where, (Leaf((kernel.store,), own=own),)),)
+    return (Leaf((kernel.store,), own=own if _is_inside(kernel) else Both(kernel.where, own)),)
+
+
+def _is_total(kernel: ScatterKernel, tuning: Tuning) -> bool:
+    """Whether what is written can be computed wherever that may be, in a few operations."""
+    parts = {e for root in (kernel.store.value, *kernel.store.address.opaque) for e in walk(root)}
+    work = sum(work_of_operation(e, tuning) for e in parts)
+    return work <= tuning.operations_a_step and not any(is_unsafe(e) or isinstance(e, Fold) for e in parts)
+
+
+def _is_inside(kernel: ScatterKernel) -> bool:
+    """Whether nothing is asked but that the address is one of the tensor's, of which a thread's share are some."""
+    place, extent = kernel.store.address, kernel.store.tensor.extent
+    if place.constant or [factor for _, factor in place.terms] != [1] or len(place.opaque) != 1:
+        return False
+    (there,) = place.opaque
+    known = set(conjuncts(in_range(there, extent)))
+    if isinstance(there, Cast) and _is_same_number(there, extent):
+        known |= set(conjuncts(in_range(there.operand, extent)))
+    return set(conjuncts(kernel.where)) <= known
+
+
+def _is_same_number(cast: Cast, extent: int) -> bool:
+    """Whether an integer is cast to a wider one, and both types have so many numbers from 0 on."""
+    before = cast.operand.type
+    return before.is_integer and before.bits < cast.type.bits and extent < 1 << (before.bits - 1)
+
+
+def _loops(kernel: ScatterKernel, body: Body, line: int) -> Body:
     """Every axis in order, as far as the work item covers it."""
     cut = {axis for axis, _ in kernel.blocks}
-    body = (Branch(kernel.where, body),)
+    loops = [axis for axis in kernel.axes if axis.size > 1]
     for axis in reversed(kernel.axes):
+        if axis in loops[-2:-1]:
+            body = (*_next_rows(kernel, axis, loops[-1], line), *body)
         bounds: tuple[Integer, Integer] = (Start(axis), End(axis)) if axis in cut else (0, axis.size)
         body = (Loop(axis, *bounds, 1, body),)
     return body
+
+
+def _next_rows(kernel: ScatterKernel, row: Axis, last: Axis, line_bytes: int) -> Body:
+    """All lines of rows further on, wherever in a line these begin."""
+    asked = list[Prefetch]()
+    for e, rows in kernel.next_rows:
+        terms = tuple((term, factor) for term, factor in e.address.terms if term is not last)
+        line, begin = line_bytes * 8 // e.type.bits, e.address.constant + rows * e.address.coefficient(row)
+        places = range(begin, begin + last.size + line - 1, line)
+        asked += (Prefetch(e.tensor, Affine(terms, place)) for place in places)
+    return tuple(asked)
