@@ -32,8 +32,10 @@ from opendml.llvm.native import (
     optimised_ir,
 )
 from opendml.targets.cpu.runtime.barrier_code import GROUP, MOST_GROUPS, barrier_ir
-from opendml.targets.cpu.runtime.team_code import FIRST_GUESS, LONG, LONGEST_WAKING, SHORTEST_PAUSE, WAKINGS, team_ir
+from opendml.targets.cpu.runtime.team_code import LONG, team_ir
+from opendml.targets.cpu.runtime.team_types import WAKINGS
 from opendml.targets.cpu.runtime.thread_team import ThreadTeam, default_team
+from opendml.targets.cpu.runtime.waking_code import FIRST_GUESS, LONGEST_WAKING, SHORTEST_PAUSE
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="POSIX only")
 X86 = pytest.mark.skipif(not host_machine().triple.startswith("x86_64"), reason="x86-64 only")

@@ -1,6 +1,6 @@
 """The LLVM text of what programs share: a barrier for its threads, and the question whether they are to go on.
 
-Programs know of the structs only offsets; `team_code` has their types.
+Programs know of the structs only offsets; `team_types` has them.
 """
 
 from __future__ import annotations

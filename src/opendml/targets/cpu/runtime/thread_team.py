@@ -39,7 +39,8 @@ from opendml.description.quoting import quoted
 from opendml.llvm.compiled_objects import get_or_compile
 from opendml.llvm.host import MAXIMUM_THREADS, Machine, host_machine, usable_processors
 from opendml.llvm.native import CompileOptions, load_object
-from opendml.targets.cpu.runtime.team_code import ALONE_BITS, LONG, WAKINGS, team_ir
+from opendml.targets.cpu.runtime.team_code import ALONE_BITS, LONG, team_ir
+from opendml.targets.cpu.runtime.team_types import WAKINGS
 
 CALL_WORDS: Final = 8
 """Words of what `call_function` is called with: four for the callers, and four for the team."""

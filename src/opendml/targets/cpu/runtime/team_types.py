@@ -1,0 +1,51 @@
+"""The struct types of a thread team's LLVM text."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from opendml.targets.cpu.runtime.barrier_code import MOST_GROUPS, MOST_POOLS
+
+WAKINGS: Final = 16
+"""Medians of how long workers take to wake up that a team keeps (`waking_code`)."""
+
+
+def types_ir() -> str:
+    """LLVM text of the types."""
+    numbers = {"$most_groups": MOST_GROUPS, "$most_pools": MOST_POOLS, "$wakings": WAKINGS}
+    text = _TYPES
+    for name, number in numbers.items():
+        text = text.replace(name, str(number))
+    return text
+
+
+# The struct types. What different threads write at the same time lies in different cache lines; 128 bytes hold the
+# mutex or the condition variable of every platform.
+_TYPES = """
+%storage = type { [128 x i8] }
+; How Python gives its lock back and takes it again, how it handles signals, and the thread that may do that.
+%python = type { ptr, ptr, ptr, i64 }
+;                 0 stop, 1 look, 2 when to look, in milliseconds, 3 the caller's state in Python, null if it has none
+%control = type { i64, ptr, i64, ptr }
+;                    0 arrived,          2 generation, 3 sleepers, 4 spins, 5 sleep, 6 wake, 7 control    8 mutex
+%barrier = type { i64, [56 x i8], i64, i64, i64, ptr, ptr, { ptr, [16 x i8] }, %storage,
+;                 9 condition, 10 arrivals of groups, a line each, 11 counters of pools, 12 threads with such
+                  %storage, [$most_groups x [64 x i8]], [2 x [$most_pools x [64 x i8]]], i64,
+;                 13 for how many microseconds to yield before sleeping, 14 how often all have had to sleep
+                  i64, i64, [40 x i8] }
+;                 0 ticket, 1 is asleep, 2 team, 3 thread index, 4 thread, 5 avoided processor    7 mutex   8 condition
+%worker = type { i64, i64, ptr, i64, ptr, i64, [16 x i8], %storage, %storage }
+;               0 busy            2 running
+%team = type { i64, [56 x i8], i64, [56 x i8],
+;              4 entry, 5 args, 6 thread count, 7 the caller sleeps, 8 stopping, 9 started, 10 capacity, 11 spins now
+               ptr, ptr, i64, i64, i64, i64, i64, i64,
+;              12 spins, 13 processors  15 mutex, 16 all done, 17   18 set of processors
+               i64, i64, [48 x i8], %storage, %storage, %barrier, %storage,
+;              in microseconds: 19 how long workers spin, 20 when the last dispatch was over, 22 when those that sleep
+;              were called, 0 if none was yet, 24 how long it takes to wake one, by how long ago the last dispatch was;
+;              21 which of these this dispatch is about, 25 how long its slowest worker took to wake up, 0 if none
+;              slept; 23 rounds of a spin loop in a microsecond, 0 if workers spin no longer where it takes longer to
+;              wake them
+               i64, i64, i64, i64, i64, [$wakings x i64], i64, [16 x i8] }
+; The workers lie behind their team.
+"""

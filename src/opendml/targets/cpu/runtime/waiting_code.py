@@ -1,0 +1,217 @@
+"""The LLVM text of how threads wait: they spin for a while, and then sleep."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from opendml.llvm.host import Machine
+from opendml.targets.cpu.runtime.platform_code import filled
+
+YIELDING: Final = 16
+"""Microseconds for each of the threads that those who wait at a barrier, and have spun, offer their processor to others
+before they sleep. Sleepers are waked one after another, and are not at the next barrier before those who have been
+waked first are tired of it: with 48 threads or more none was awake any longer once all had slept, and each kernel took
+a third of a millisecond longer. A processor of a virtual machine is now and then away for a millisecond, too."""
+
+OFTEN: Final = 4
+"""Barriers of a dispatch at which threads have slept all the same; behind them they sleep as soon as they have spun."""
+
+
+def waiting_ir(host: Machine) -> str:
+    """LLVM text of how the caller, workers, and all of them at a barrier wait."""
+    return filled(_WAITING.replace("$often", str(OFTEN)), host)
+
+
+_WAITING = """
+; Whether there is %value at %place before it is time to sleep.
+define internal i1 @spin_until(ptr %place, i64 %value, ptr %team) nounwind {
+start:
+  %spins_address = getelementptr %team, ptr %team, i64 0, i32 11
+  %spins = load atomic i64, ptr %spins_address monotonic, align 8
+  br label %spin
+spin:
+  %left = phi i64 [ %spins, %start ], [ %fewer, %pause ]
+  %now = load atomic i64, ptr %place acquire, align 8
+  %is_there = icmp eq i64 %now, %value
+  br i1 %is_there, label %leave, label %tired
+tired:
+  %is_tired = icmp eq i64 %left, 0
+  br i1 %is_tired, label %leave, label %pause
+pause:
+  $pause
+  %fewer = sub i64 %left, 1
+  br label %spin
+leave:
+  ret i1 %is_there
+}
+
+; Wait until no worker runs.
+define internal void @team_wait(ptr %team, ptr %control) nounwind {
+start:
+  %running_address = getelementptr %team, ptr %team, i64 0, i32 2
+  %is_done = call i1 @spin_until(ptr %running_address, i64 0, ptr %team)
+  br i1 %is_done, label %leave, label %sleep
+sleep:
+  %mutex = getelementptr %team, ptr %team, i64 0, i32 15
+  %condition = getelementptr %team, ptr %team, i64 0, i32 16
+  %sleeps_address = getelementptr %team, ptr %team, i64 0, i32 7
+  call void @mutex_lock(ptr %mutex)
+  store atomic i64 1, ptr %sleeps_address seq_cst, align 8
+  br label %check
+check:
+  %still_running = load atomic i64, ptr %running_address seq_cst, align 8
+  %is_over = icmp eq i64 %still_running, 0
+  br i1 %is_over, label %awake, label %wait
+wait:
+  call void @condition_wait_briefly(ptr %condition, ptr %mutex)
+  call void @mutex_unlock(ptr %mutex)
+  call void @control_look(ptr %control)
+  call void @mutex_lock(ptr %mutex)
+  br label %check
+awake:
+  store atomic i64 0, ptr %sleeps_address monotonic, align 8
+  call void @mutex_unlock(ptr %mutex)
+  br label %leave
+leave:
+  ret void
+}
+
+; Return once the worker has the %ticket.
+define internal void @worker_wait(ptr %worker, ptr %team, i64 %ticket) nounwind {
+start:
+  %mutex = getelementptr %worker, ptr %worker, i64 0, i32 7
+  %condition = getelementptr %worker, ptr %worker, i64 0, i32 8
+  %asleep_address = getelementptr %worker, ptr %worker, i64 0, i32 1
+  br label %spin
+spin:
+  %is_new = call i1 @spin_until(ptr %worker, i64 %ticket, ptr %team)
+  br i1 %is_new, label %leave, label %sleep
+sleep:
+  call void @mutex_lock(ptr %mutex)
+  store atomic i64 1, ptr %asleep_address seq_cst, align 8
+  br label %check
+check:
+  %ticket_now = load atomic i64, ptr %worker seq_cst, align 8
+  %is_called = icmp eq i64 %ticket_now, %ticket
+  br i1 %is_called, label %awake, label %wait
+wait:
+  call void @condition_wait(ptr %condition, ptr %mutex)
+  %ticket_then = load atomic i64, ptr %worker seq_cst, align 8
+  %is_called_then = icmp eq i64 %ticket_then, %ticket
+  br i1 %is_called_then, label %measure, label %roused
+measure:
+  call void @worker_measure(ptr %team)
+  br label %awake
+roused:
+  store atomic i64 0, ptr %asleep_address monotonic, align 8
+  call void @mutex_unlock(ptr %mutex)
+  br label %spin
+awake:
+  store atomic i64 0, ptr %asleep_address monotonic, align 8
+  call void @mutex_unlock(ptr %mutex)
+  br label %leave
+leave:
+  ret void
+}
+
+; The slow side of @barrier_wait: yield, then sleep, until the generation is no longer %generation.
+define internal void @barrier_sleep(ptr %barrier, i64 %generation) nounwind {
+start:
+  %generation_address = getelementptr %barrier, ptr %barrier, i64 0, i32 2
+  %is_open_soon = call i1 @barrier_yield(ptr %barrier, i64 %generation)
+  br i1 %is_open_soon, label %leave, label %sleep
+sleep:
+  %sleepers = getelementptr %barrier, ptr %barrier, i64 0, i32 3
+  %mutex = getelementptr %barrier, ptr %barrier, i64 0, i32 8
+  %condition = getelementptr %barrier, ptr %barrier, i64 0, i32 9
+  call void @mutex_lock(ptr %mutex)
+  %before = atomicrmw add ptr %sleepers, i64 1 seq_cst, align 8
+  %control_address = getelementptr %barrier, ptr %barrier, i64 0, i32 7, i32 0
+  %control = load ptr, ptr %control_address, align 8
+  br label %check
+check:
+  %now = load atomic i64, ptr %generation_address seq_cst, align 8
+  %is_open = icmp ne i64 %now, %generation
+  br i1 %is_open, label %awake, label %wait
+wait:
+  call void @condition_wait_briefly(ptr %condition, ptr %mutex)
+  call void @mutex_unlock(ptr %mutex)
+  call void @control_look(ptr %control)
+  call void @mutex_lock(ptr %mutex)
+  br label %check
+awake:
+  %after = atomicrmw sub ptr %sleepers, i64 1 monotonic, align 8
+  call void @mutex_unlock(ptr %mutex)
+  br label %leave
+leave:
+  ret void
+}
+
+; Whether the generation is no longer %generation before it is time to sleep. Who is waited for may be on this thread's
+; processor, and runs as soon as it is offered.
+define internal i1 @barrier_yield(ptr %barrier, i64 %generation) nounwind {
+start:
+  %generation_address = getelementptr %barrier, ptr %barrier, i64 0, i32 2
+  %yielding_address = getelementptr %barrier, ptr %barrier, i64 0, i32 13
+  %yielding = load atomic i64, ptr %yielding_address monotonic, align 8
+  %begin = call i64 @microseconds()
+  br label %look
+look:
+  %now = load atomic i64, ptr %generation_address acquire, align 8
+  %is_open = icmp ne i64 %now, %generation
+  br i1 %is_open, label %leave, label %consider
+consider:
+  %time = call i64 @microseconds()
+  %waited = sub i64 %time, %begin
+  %is_long = icmp uge i64 %waited, %yielding
+  br i1 %is_long, label %leave, label %yield
+yield:
+  call void @thread_yield()
+  br label %look
+leave:
+  ret i1 %is_open
+}
+
+; The thread that opens the barrier wakes those that sleep. If that comes again and again somebody's processor is away
+; for long, perhaps because that of those who wait is not given back to it.
+define internal void @barrier_wake(ptr %barrier) nounwind {
+start:
+  %late_address = getelementptr %barrier, ptr %barrier, i64 0, i32 14
+  %late = load i64, ptr %late_address, align 8
+  %late_now = add i64 %late, 1
+  store i64 %late_now, ptr %late_address, align 8
+  %is_often = icmp uge i64 %late_now, $often
+  br i1 %is_often, label %hurry, label %wake
+hurry:
+  %yielding_address = getelementptr %barrier, ptr %barrier, i64 0, i32 13
+  store atomic i64 0, ptr %yielding_address monotonic, align 8
+  br label %wake
+wake:
+  %mutex = getelementptr %barrier, ptr %barrier, i64 0, i32 8
+  %condition = getelementptr %barrier, ptr %barrier, i64 0, i32 9
+  call void @wake_all(ptr %mutex, ptr %condition)
+  ret void
+}
+
+; The mutex is held for a moment so that a thread which has checked, but does not wait yet, is not missed.
+define internal void @wake_all(ptr %mutex, ptr %condition) nounwind {
+  call void @mutex_lock(ptr %mutex)
+  call void @mutex_unlock(ptr %mutex)
+  call void @condition_wake_all(ptr %condition)
+  ret void
+}
+
+; To measure how long a pause takes.
+define void @team_pause(i64 %times) nounwind {
+start:
+  br label %pause
+pause:
+  %left = phi i64 [ %times, %start ], [ %fewer, %pause ]
+  $pause
+  %fewer = sub i64 %left, 1
+  %is_over = icmp eq i64 %fewer, 0
+  br i1 %is_over, label %leave, label %pause
+leave:
+  ret void
+}
+"""

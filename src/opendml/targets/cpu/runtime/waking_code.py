@@ -1,0 +1,189 @@
+"""The LLVM text of how workers that sleep are waked, and whether they are.
+
+A worker that sleeps is awake a long time after it was called, in virtual machines hundreds of microseconds, and the
+longer, the longer it has slept: workers measure that, and a dispatch waits for the slowest of them. Where the caller
+would have to wait longer than others save it, it does all of the work by itself, if a worker that it wants sleeps. Only
+where such work comes soon after such work, as a loop has it, are workers waked, for the next time: they spin again
+before they sleep. What is not measured is taken to be less and less, so that it is measured now and then.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+FIRST_GUESS: Final = 50
+"""Microseconds that a sleeping worker takes to wake up, as long as none has been measured."""
+
+SHORTEST_PAUSE: Final = 64
+"""Microseconds since the last dispatch up to which the first of the medians is meant that a team keeps; each other one
+is meant up to twice as many as the one before it."""
+
+SHORT_PAUSES: Final = 2
+"""The number of the one that says how long workers spin: how long it takes to wake who has slept for a short time."""
+
+LONGEST_WAKING: Final = 2000
+"""Microseconds up to which it counts: a worker that takes longer has had to wait for another process."""
+
+
+def waking_ir() -> str:
+    """LLVM text of the functions."""
+    text = _WAKING.replace("$longest_waking", str(LONGEST_WAKING))
+    return text.replace("$short_pauses", str(SHORT_PAUSES))
+
+
+_WAKING = """
+; Whether no worker that is there for %wanted threads sleeps, and none has yet to be started.
+define internal i1 @team_is_awake(ptr %team, i64 %wanted) nounwind {
+start:
+  %target = call i64 @team_workers_for(ptr %team, i64 %wanted)
+  %started_address = getelementptr %team, ptr %team, i64 0, i32 9
+  %started = load i64, ptr %started_address, align 8
+  %is_short = icmp ult i64 %started, %target
+  br i1 %is_short, label %leave, label %begin
+begin:
+  %first = getelementptr %team, ptr %team, i64 1
+  br label %check
+check:
+  %k = phi i64 [ 0, %begin ], [ %k_next, %next ]
+  %is_end = icmp uge i64 %k, %target
+  br i1 %is_end, label %leave, label %next
+next:
+  %asleep_address = getelementptr %worker, ptr %first, i64 %k, i32 1
+  %asleep = load atomic i64, ptr %asleep_address monotonic, align 8
+  %k_next = add i64 %k, 1
+  %is_asleep = icmp ne i64 %asleep, 0
+  br i1 %is_asleep, label %leave, label %check
+leave:
+  %is_awake = phi i1 [ false, %start ], [ true, %check ], [ false, %next ]
+  ret i1 %is_awake
+}
+
+; Have the workers for %wanted threads spin: those that sleep are waked, without a ticket.
+define internal void @team_rouse(ptr %team, i64 %wanted) nounwind {
+start:
+  %spins = call i64 @team_set_spins(ptr %team, i64 %wanted)
+  %is_in_vain = icmp eq i64 %spins, 0
+  br i1 %is_in_vain, label %leave, label %recruit
+recruit:
+  %called_address = getelementptr %team, ptr %team, i64 0, i32 22
+  store atomic i64 0, ptr %called_address monotonic, align 8
+  %workers = call i64 @team_recruit(ptr %team, i64 %wanted)
+  %first = getelementptr %team, ptr %team, i64 1
+  br label %check
+check:
+  %k = phi i64 [ 0, %recruit ], [ %k_next, %look ], [ %k_next, %wake ]
+  %is_end = icmp uge i64 %k, %workers
+  br i1 %is_end, label %leave, label %look
+look:
+  %asleep_address = getelementptr %worker, ptr %first, i64 %k, i32 1
+  %asleep = load atomic i64, ptr %asleep_address seq_cst, align 8
+  %is_asleep = icmp ne i64 %asleep, 0
+  %k_next = add i64 %k, 1
+  br i1 %is_asleep, label %wake, label %check
+wake:
+  ; The caller goes on computing: who comes to share its processor would not be awake before that is over.
+  %worker = getelementptr %worker, ptr %first, i64 %k
+  call void @worker_avoid_caller(ptr %worker, ptr %team)
+  call void @worker_call(ptr %worker, ptr %team)
+  br label %check
+leave:
+  ret void
+}
+
+; How long %count threads spin from now on: as long as it takes to wake them, which is at most twice of what would have
+; been best. With more threads than processors the one that is waited for may need this one's processor: do not spin.
+define internal i64 @team_set_spins(ptr %team, i64 %count) nounwind {
+  %spins_address = getelementptr %team, ptr %team, i64 0, i32 12
+  %least_spins = load i64, ptr %spins_address, align 8
+  %rounds_address = getelementptr %team, ptr %team, i64 0, i32 23
+  %rounds = load i64, ptr %rounds_address, align 8
+  %waking_address = getelementptr %team, ptr %team, i64 0, i32 24, i64 $short_pauses
+  %waking = load atomic i64, ptr %waking_address monotonic, align 8
+  %spins_of_waking = mul i64 %rounds, %waking
+  %spins = call i64 @llvm.umax.i64(i64 %least_spins, i64 %spins_of_waking)
+  %processors_address = getelementptr %team, ptr %team, i64 0, i32 13
+  %processors = load i64, ptr %processors_address, align 8
+  %fits = icmp ule i64 %count, %processors
+  %spins_now = select i1 %fits, i64 %spins, i64 0
+  %spins_now_address = getelementptr %team, ptr %team, i64 0, i32 11
+  store atomic i64 %spins_now, ptr %spins_now_address monotonic, align 8
+  ret i64 %spins_now
+}
+
+define internal void @worker_avoid_caller(ptr %worker, ptr %team) nounwind {
+  %set = getelementptr %team, ptr %team, i64 0, i32 18
+  %thread_address = getelementptr %worker, ptr %worker, i64 0, i32 4
+  %avoided_address = getelementptr %worker, ptr %worker, i64 0, i32 5
+  %thread = load ptr, ptr %thread_address, align 8
+  call void @thread_avoid_caller(ptr %thread, ptr %avoided_address, ptr %set)
+  ret void
+}
+
+; Wake a worker that sleeps. Each takes its time: it is measured from the first one on.
+define internal void @worker_call(ptr %worker, ptr %team) nounwind {
+start:
+  %called_address = getelementptr %team, ptr %team, i64 0, i32 22
+  %called = load atomic i64, ptr %called_address monotonic, align 8
+  %is_first = icmp eq i64 %called, 0
+  br i1 %is_first, label %look, label %wake
+look:
+  %now = call i64 @microseconds()
+  store atomic i64 %now, ptr %called_address monotonic, align 8
+  br label %wake
+wake:
+  %mutex = getelementptr %worker, ptr %worker, i64 0, i32 7
+  %condition = getelementptr %worker, ptr %worker, i64 0, i32 8
+  call void @wake_all(ptr %mutex, ptr %condition)
+  ret void
+}
+
+; What the slowest worker has measured moves the median an eighth up or down: single ones that take long, as where
+; another process has the processor, say little of the next time.
+define internal void @team_note_waking(ptr %team) nounwind {
+start:
+  %slowest_address = getelementptr %team, ptr %team, i64 0, i32 25
+  %slowest = load atomic i64, ptr %slowest_address monotonic, align 8
+  %is_none = icmp eq i64 %slowest, 0
+  br i1 %is_none, label %leave, label %note
+note:
+  store atomic i64 0, ptr %slowest_address monotonic, align 8
+  %pause_address = getelementptr %team, ptr %team, i64 0, i32 21
+  %pause = load atomic i64, ptr %pause_address monotonic, align 8
+  %waking_address = getelementptr %team, ptr %team, i64 0, i32 24, i64 %pause
+  %before = load atomic i64, ptr %waking_address monotonic, align 8
+  %part = udiv i64 %before, 8
+  %step = add i64 %part, 1
+  %more = add i64 %before, %step
+  %less = sub i64 %before, %step
+  %is_slower = icmp ugt i64 %slowest, %before
+  %above = call i64 @llvm.umin.i64(i64 %more, i64 %slowest)
+  %below = call i64 @llvm.umax.i64(i64 %less, i64 %slowest)
+  %after = select i1 %is_slower, i64 %above, i64 %below
+  store atomic i64 %after, ptr %waking_address monotonic, align 8
+  br label %leave
+leave:
+  ret void
+}
+
+define internal void @worker_measure(ptr %team) nounwind {
+start:
+  %called_address = getelementptr %team, ptr %team, i64 0, i32 22
+  %called = load atomic i64, ptr %called_address monotonic, align 8
+  %now = call i64 @microseconds()
+  %time = sub i64 %now, %called
+  %counts = icmp ult i64 %time, $longest_waking
+  br i1 %counts, label %count, label %leave
+count:
+  %slowest_address = getelementptr %team, ptr %team, i64 0, i32 25
+  %before = atomicrmw umax ptr %slowest_address, i64 %time monotonic, align 8
+  br label %leave
+leave:
+  ret void
+}
+
+define i64 @team_waking(ptr %team, i64 %pause) nounwind {
+  %waking_address = getelementptr %team, ptr %team, i64 0, i32 24, i64 %pause
+  %waking = load atomic i64, ptr %waking_address monotonic, align 8
+  ret i64 %waking
+}
+"""
