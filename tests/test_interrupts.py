@@ -15,7 +15,7 @@ import numpy as np
 import opendml as dml
 from opendml import operators
 
-def chain(threads, size=1500, length=12):
+def chain(threads, size=1500, length=24):
     graph = dml.Graph(dml.Device(thread_count=threads))
     x = graph.input("float32", [1, 1, size, size])
     y = x
@@ -71,11 +71,12 @@ else:
 """
 
 BETWEEN_KERNELS = """
-x = dml.TensorDesc("float32", [1, steps, batch, width])
-weight = dml.TensorDesc("float32", [1, 1, width, width])
-last = dml.TensorDesc("float32", [1, 1, batch, width])
+x = dml.TensorDesc("float32", [1, steps, 1, 1])
+weight = dml.TensorDesc("float32", [1, 1, width, 1])
+recurrence = dml.TensorDesc("float32", [1, 1, width, width])
+last = dml.TensorDesc("float32", [1, 1, 1, width])
 desc = operators.Rnn(
-    input_tensor=x, weight_tensor=weight, recurrence_tensor=weight, output_single_tensor=last,
+    input_tensor=x, weight_tensor=weight, recurrence_tensor=recurrence, output_single_tensor=last,
     activation_descs=[operators.ActivationTanh()], direction="FORWARD",
 )
 program = dml.Device(thread_count=threads).compile(desc)
@@ -112,9 +113,9 @@ assert np.allclose(out, 1 / 1500, rtol=0.01), "what another thread runs is its o
     ("script", "threads"),
     [
         (BETWEEN_WORK_ITEMS, 2),
-        ("steps, batch, width = 6_000_000, 1, 4" + BETWEEN_KERNELS, 1),
-        ("steps, batch, width = 6_000_000, 1, 4" + BETWEEN_KERNELS, 2),  # the first thread does all
-        ("steps, batch, width = 20_000, 8, 64" + BETWEEN_KERNELS, 2),  # a barrier a step
+        ("steps, width = 16_000_000, 4" + BETWEEN_KERNELS, 1),
+        ("steps, width = 16_000_000, 4" + BETWEEN_KERNELS, 2),  # the first thread does all
+        ("steps, width = 80_000, 512" + BETWEEN_KERNELS, 2),  # a barrier a step
     ],
     ids=["work items", "kernels of one thread", "kernels of the first of two", "kernels of two"],
 )
