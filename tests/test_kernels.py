@@ -407,14 +407,7 @@ def test_small_scatters_wake_nobody() -> None:
 def test_scatters_without_such_an_axis_write_part_by_part(threads: int) -> None:
     """Many updates of the same elements: the last one stays, whoever writes it."""
     count, size = 40000, 97
-    data, many = TensorDesc("float32", [size]), TensorDesc("float32", [count])
-    desc = op.ScatterElements(
-        input_tensor=data,
-        indices_tensor=TensorDesc("int32", [count]),
-        updates_tensor=many,
-        output_tensor=data,
-        axis=0,
-    )
+    desc = _elements_of_a_row(count, size)
     generator = np.random.default_rng(0)
     chosen = generator.integers(-size - 3, size + 3, count).astype(np.int32)
     updates = generator.random(count, np.float32)

@@ -423,38 +423,32 @@ class Neighbours:
         assert not any(self.cells[8 * threads :: 8])
 
 
+def meet(program: LoadedObject, team: ThreadTeam, *, rounds: int, times: int) -> None:
+    """Run a program of neighbours so often, by all threads of a team, and end that."""
+    for _ in range(times):
+        buffers = Neighbours(team.thread_count, rounds)
+        assert team.run(program["entry"], buffers.address) == team.thread_count
+        buffers.check(team.thread_count)
+    team.stop()
+
+
 @pytest.mark.parametrize("spin_microseconds", [0.0, 100.0])
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_barrier(neighbours_program: LoadedObject, threads: int, spin_microseconds: float) -> None:
-    team = ThreadTeam(threads, spin_microseconds=spin_microseconds)
-    for _ in range(5):
-        buffers = Neighbours(threads, rounds=400)
-        assert team.run(neighbours_program["entry"], buffers.address) == threads
-        buffers.check(threads)
-    team.stop()
+    meet(neighbours_program, ThreadTeam(threads, spin_microseconds=spin_microseconds), rounds=400, times=5)
 
 
 @pytest.mark.parametrize("threads", [GROUP, GROUP + 1, 4 * GROUP, MOST_GROUPS * GROUP + 3])
 def test_barrier_of_groups(neighbours_program: LoadedObject, threads: int) -> None:
     """One group, groups of unequal sizes, whole ones, and larger ones than usual where their number is limited."""
-    team = ThreadTeam(threads)
-    for _ in range(3):
-        buffers = Neighbours(threads, rounds=20)
-        assert team.run(neighbours_program["entry"], buffers.address) == threads
-        buffers.check(threads)
-    team.stop()
+    meet(neighbours_program, ThreadTeam(threads), rounds=20, times=3)
 
 
 @pytest.mark.parametrize("spin_microseconds", [0.0, 1.0, 100.0])
 @pytest.mark.parametrize("threads", [2, 3, 2 * GROUP + 1])
 def test_some_come_late_to_barriers(late_program: LoadedObject, threads: int, spin_microseconds: float) -> None:
     """Those who wait spin, offer their processors to others, and sleep; behind some barriers they sleep sooner."""
-    team = ThreadTeam(threads, spin_microseconds=spin_microseconds)
-    for _ in range(2):
-        buffers = Neighbours(threads, rounds=66)
-        assert team.run(late_program["entry"], buffers.address) == threads
-        buffers.check(threads)
-    team.stop()
+    meet(late_program, ThreadTeam(threads, spin_microseconds=spin_microseconds), rounds=66, times=2)
 
 
 def test_thread_count_may_change_from_run_to_run(neighbours_program: LoadedObject) -> None:

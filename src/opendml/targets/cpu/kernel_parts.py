@@ -27,12 +27,12 @@ def folds_along_vector(kernel: ComputeKernel) -> list[Fold]:
 
 def elements_of(kernel: ComputeKernel) -> list[Element]:
     """All loads."""
-    return [e for store in kernel.stores for e in walk(store.value) if isinstance(e, Element)]
+    return [e for store in kernel.stores for e in loads_of(store.value)]
 
 
-def loads_of(fold: Fold) -> list[Element]:
-    """All loads of its steps."""
-    return [e for e in walk(fold) if isinstance(e, Element)]
+def loads_of(expression: Expression) -> list[Element]:
+    """All loads in it, those of the steps of folds too."""
+    return [e for e in walk(expression) if isinstance(e, Element)]
 
 
 def scattered_by(fold: Fold, tuning: Tuning) -> set[Tensor]:

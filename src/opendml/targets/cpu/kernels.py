@@ -158,8 +158,8 @@ class ScatterKernel:
 
     ``blocks`` are axes and how many of their points a work item covers: different points of such an axis never write
     the same element. Without ``blocks`` every thread goes through all points and writes its own part of the output.
-    ``next_rows`` are what is asked for at each step along the last axis but one: elements of a row, which is that many
-    steps further on.
+    ``next_rows`` are what is asked for at each step along the last but one of its ``loops``: elements of a row that
+    is so many steps further on.
     """
 
     axes: tuple[Axis, ...]
@@ -169,6 +169,11 @@ class ScatterKernel:
     serial: bool
     reads: frozenset[Tensor]
     next_rows: tuple[tuple[Element, int], ...] = ()
+
+    @property
+    def loops(self) -> list[Axis]:
+        """The axes that have several points."""
+        return [axis for axis in self.axes if axis.size > 1]
 
     @property
     def work(self) -> int:

@@ -3,7 +3,7 @@ ask for by themselves, or not soon enough."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from opendml.expression.affine import Element, bytes_between
 from opendml.expression.ir import Axis, Expression, Fold, Tensor
@@ -17,7 +17,7 @@ from opendml.targets.cpu.kernel_parts import (
     scattered_by,
     work_of_operation,
 )
-from opendml.targets.cpu.kernels import ComputeKernel
+from opendml.targets.cpu.kernels import ComputeKernel, ScatterKernel
 from opendml.targets.cpu.tuning import Tuning
 
 
@@ -74,22 +74,20 @@ def expected(kernel: ComputeKernel, tuning: Tuning) -> tuple[Element, ...]:
 def next_squares(rows: Axis, lanes: int, roots: Sequence[Expression], tuning: Tuning) -> dict[Tensor, int]:
     """The large tensors of which lines of the next rows are asked for, and how many bytes further these lie."""
     ahead = dict[Tensor, int]()
-    for e in (e for root in roots for e in walk(root) if isinstance(e, Element)):
+    for e in (e for root in roots for e in loads_of(root)):
         if is_far(e.tensor, tuning):
             distance = lanes * bytes_between(e, rows)
             ahead[e.tensor] = distance if distance <= tuning.next_row_bytes else tuning.prefetch_distance
     return ahead
 
 
-def rows_of_updates(
-    loops: Sequence[Axis], roots: Sequence[Expression], blocks: Collection[Axis], tuning: Tuning
-) -> tuple[tuple[Element, int], ...]:
-    """Of what a scatter reads along the last of its ``loops``, parts of rows on pages of their own, and how many rows
+def rows_of_updates(kernel: ScatterKernel, tuning: Tuning) -> tuple[tuple[Element, int], ...]:
+    """Of what a scatter reads along the last of its loops, parts of rows on pages of their own, and how many rows
     further those are that are asked for: as many as are a distance, if they were one run."""
-    if len(loops) < 2 or loops[-1] in blocks:
+    if len(kernel.loops) < 2 or kernel.loops[-1] in dict(kernel.blocks):
         return ()
-    row, last = loops[-2:]
-    loads = dict.fromkeys(e for root in roots for e in walk(root) if isinstance(e, Element))
+    row, last = kernel.loops[-2:]
+    loads = dict.fromkeys([*loads_of(kernel.where), *loads_of(kernel.store.value)])
     parts = {e: last.size * e.type.bits // 8 for e in loads if e.address.is_pure and e.address.coefficient(last) == 1}
     return tuple(
         (e, -(-tuning.prefetch_distance // part))

@@ -176,9 +176,8 @@ def schedule_scatter(scatter: Scatter, target: CpuTarget) -> ScatterKernel:
     serial = math.prod(axis.size for axis in scatter.axes) < target.tuning.serial_work or store.tensor in reads
     serial |= target.tuning.items == 1  # a thread is alone with all of it
     blocks = _scatter_blocks(scatter, target.tuning)
-    loops = [axis for axis in scatter.axes if axis.size > 1]
-    rows = rows_of_updates(loops, (where, store.value), dict(blocks), target.tuning)
-    return ScatterKernel(scatter.axes, where, store, blocks, serial, reads, rows)
+    kernel = ScatterKernel(scatter.axes, where, store, blocks, serial, reads)
+    return replace(kernel, next_rows=rows_of_updates(kernel, target.tuning))
 
 
 def _scatter_blocks(scatter: Scatter, tuning: Tuning) -> tuple[tuple[Axis, int], ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from opendml.expression.affine import Affine, is_unsafe
-from opendml.expression.ir import Axis, Cast, Fold, in_range
+from opendml.expression.ir import Cast, Fold, in_range
 from opendml.expression.rewriting import conjuncts, walk
 from opendml.loops.nest import Body, Branch, Cut, Items, Leaf, Loop, Nest, Prefetch, Share
 from opendml.loops.nest_integers import Both, End, Integer, Local, Start, Within
-from opendml.targets.cpu.kernel_parts import work_of_operation
+from opendml.targets.cpu.kernel_parts import work_of_values
 from opendml.targets.cpu.kernels import ScatterKernel
 from opendml.targets.cpu.nests.sharing import look_of
 from opendml.targets.cpu.target import CpuTarget
@@ -19,13 +19,13 @@ def scatter_nest(kernel: ScatterKernel, target: CpuTarget) -> Nest:
     share of the output.
 
     Which those are nobody could foresee: without a jump a point takes a third of the time, or less."""
-    tuning, line = target.tuning, target.machine.cache_line
+    tuning, asked = target.tuning, _next_rows(kernel, target.machine.cache_line)
     if kernel.blocks or kernel.serial:
         cuts = tuple(Cut(axis, block) for axis, block in kernel.blocks)
-        body = _loops(kernel, (Branch(kernel.where, (Leaf((kernel.store,)),)),), line)
+        body = _loops(kernel, (Branch(kernel.where, (Leaf((kernel.store,)),)),), asked)
         return Nest((Items(cuts, body, kernel.serial, look_of(kernel.item_count, kernel.work, tuning)),), aliased=True)
     first, last = Local("first"), Local("last")
-    loops = _loops(kernel, _own(kernel, Within(kernel.store.address, first, last), tuning), line)
+    loops = _loops(kernel, _own(kernel, Within(kernel.store.address, first, last), tuning), asked)
     return Nest((Share(first, last, kernel.store.tensor.extent), *loops), aliased=True)
 
 
@@ -39,9 +39,9 @@ def _own(kernel: ScatterKernel, own: Within, tuning: Tuning) -> Body:
 
 def _is_total(kernel: ScatterKernel, tuning: Tuning) -> bool:
     """Whether what is written can be computed wherever that may be, in a few operations."""
-    parts = {e for root in (kernel.store.value, *kernel.store.address.opaque) for e in walk(root)}
-    work = sum(work_of_operation(e, tuning) for e in parts)
-    return work <= tuning.operations_a_step and not any(is_unsafe(e) or isinstance(e, Fold) for e in parts)
+    roots = (kernel.store.value, *kernel.store.address.opaque)
+    is_partial = any(is_unsafe(e) or isinstance(e, Fold) for root in roots for e in walk(root))
+    return not is_partial and work_of_values(roots, tuning) <= tuning.operations_a_step
 
 
 def _is_inside(kernel: ScatterKernel) -> bool:
@@ -62,21 +62,22 @@ def _is_same_number(cast: Cast, extent: int) -> bool:
     return before.is_integer and before.bits < cast.type.bits and extent < 1 << (before.bits - 1)
 
 
-def _loops(kernel: ScatterKernel, body: Body, line: int) -> Body:
-    """Every axis in order, as far as the work item covers it."""
+def _loops(kernel: ScatterKernel, body: Body, asked: Body) -> Body:
+    """Every axis in order, as far as the work item covers it, with what is ``asked`` for before the last loop."""
     cut = {axis for axis, _ in kernel.blocks}
-    loops = [axis for axis in kernel.axes if axis.size > 1]
     for axis in reversed(kernel.axes):
-        if axis in loops[-2:-1]:
-            body = (*_next_rows(kernel, axis, loops[-1], line), *body)
+        if axis in kernel.loops[-2:-1]:
+            body = (*asked, *body)
         bounds: tuple[Integer, Integer] = (Start(axis), End(axis)) if axis in cut else (0, axis.size)
         body = (Loop(axis, *bounds, 1, body),)
     return body
 
 
-def _next_rows(kernel: ScatterKernel, row: Axis, last: Axis, line_bytes: int) -> Body:
+def _next_rows(kernel: ScatterKernel, line_bytes: int) -> Body:
     """All lines of rows further on, wherever in a line these begin."""
-    asked = list[Prefetch]()
+    if not kernel.next_rows:
+        return ()
+    asked, (row, last) = list[Prefetch](), kernel.loops[-2:]
     for e, rows in kernel.next_rows:
         terms = tuple((term, factor) for term, factor in e.address.terms if term is not last)
         line, begin = line_bytes * 8 // e.type.bits, e.address.constant + rows * e.address.coefficient(row)

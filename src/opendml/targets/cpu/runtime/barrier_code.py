@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from opendml.llvm.host import Machine
-from opendml.targets.cpu.runtime.platform_code import filled
+from opendml.targets.cpu.runtime.platform_code import filled, written_in
 
 GROUP: Final = 4
 """Threads that count their arrivals at a barrier together: each waits for the others' turn at their counter's cache
@@ -59,10 +59,7 @@ def pools_ir() -> str:
 
 
 def _with_places(text: str) -> str:
-    places = {"$most_groups": MOST_GROUPS, "$most_pools": MOST_POOLS, "$pools": POOLS_OFFSET}
-    for name, place in places.items():
-        text = text.replace(name, str(place))
-    return text
+    return written_in(text, {"$most_groups": MOST_GROUPS, "$most_pools": MOST_POOLS, "$pools": POOLS_OFFSET})
 
 
 def control_ir() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from opendml.llvm.host import Machine
@@ -41,8 +42,13 @@ def filled(template: str, host: Machine) -> str:
         "$patience": str(PATIENCE),
         "$monotonic": "6" if "darwin" in host.triple or "macos" in host.triple else "1",
     }
+    return written_in(template, values)
+
+
+def written_in(template: str, values: Mapping[str, int | str]) -> str:
+    """A text with values in the place of their names."""
     for name, value in values.items():
-        template = template.replace(name, value)
+        template = template.replace(name, str(value))
     return template
 
 

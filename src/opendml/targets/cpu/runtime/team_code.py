@@ -10,7 +10,7 @@ from typing import Final
 
 from opendml.llvm.host import Machine
 from opendml.targets.cpu.runtime.barrier_code import MOST_GROUPS, pools_ir
-from opendml.targets.cpu.runtime.platform_code import filled, platform_ir
+from opendml.targets.cpu.runtime.platform_code import filled, platform_ir, written_in
 from opendml.targets.cpu.runtime.signals_code import signals_ir
 from opendml.targets.cpu.runtime.team_types import WAKINGS, types_ir
 from opendml.targets.cpu.runtime.waiting_code import YIELDING, waiting_ir
@@ -35,10 +35,8 @@ def team_ir(host: Machine) -> str:
         "$yielding": YIELDING,
         "$most_groups": MOST_GROUPS,
     }
-    text = _TEAM
-    for name, number in numbers.items():
-        text = text.replace(name, str(number))
-    parts = (types_ir(), filled(text, host), signals_ir(host), waking_ir(), waiting_ir(host))
+    team = filled(written_in(_TEAM, numbers), host)
+    parts = (types_ir(), team, signals_ir(host), waking_ir(), waiting_ir(host))
     return "".join((*parts, pools_ir(), platform_ir(host)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from opendml.targets.cpu.runtime.barrier_code import MOST_GROUPS, MOST_POOLS
+from opendml.targets.cpu.runtime.platform_code import written_in
 
 WAKINGS: Final = 16
 """Medians of how long workers take to wake up that a team keeps (`waking_code`)."""
@@ -12,11 +13,7 @@ WAKINGS: Final = 16
 
 def types_ir() -> str:
     """LLVM text of the types."""
-    numbers = {"$most_groups": MOST_GROUPS, "$most_pools": MOST_POOLS, "$wakings": WAKINGS}
-    text = _TYPES
-    for name, number in numbers.items():
-        text = text.replace(name, str(number))
-    return text
+    return written_in(_TYPES, {"$most_groups": MOST_GROUPS, "$most_pools": MOST_POOLS, "$wakings": WAKINGS})
 
 
 # The struct types. What different threads write at the same time lies in different cache lines; 128 bytes hold the

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from opendml.llvm.host import Machine
-from opendml.targets.cpu.runtime.platform_code import filled
+from opendml.targets.cpu.runtime.platform_code import filled, written_in
 
 YIELDING: Final = 16
 """Microseconds for each of the threads that those who wait at a barrier, and have spun, offer their processor to others
@@ -19,7 +19,7 @@ OFTEN: Final = 4
 
 def waiting_ir(host: Machine) -> str:
     """LLVM text of how the caller, workers, and all of them at a barrier wait."""
-    return filled(_WAITING.replace("$often", str(OFTEN)), host)
+    return filled(written_in(_WAITING, {"$often": OFTEN}), host)
 
 
 _WAITING = """
@@ -63,16 +63,22 @@ check:
   %is_over = icmp eq i64 %still_running, 0
   br i1 %is_over, label %awake, label %wait
 wait:
-  call void @condition_wait_briefly(ptr %condition, ptr %mutex)
-  call void @mutex_unlock(ptr %mutex)
-  call void @control_look(ptr %control)
-  call void @mutex_lock(ptr %mutex)
+  call void @wait_and_look(ptr %condition, ptr %mutex, ptr %control)
   br label %check
 awake:
   store atomic i64 0, ptr %sleeps_address monotonic, align 8
   call void @mutex_unlock(ptr %mutex)
   br label %leave
 leave:
+  ret void
+}
+
+; Wait with the mutex held, and look for signals without it.
+define internal void @wait_and_look(ptr %condition, ptr %mutex, ptr %control) nounwind {
+  call void @condition_wait_briefly(ptr %condition, ptr %mutex)
+  call void @mutex_unlock(ptr %mutex)
+  call void @control_look(ptr %control)
+  call void @mutex_lock(ptr %mutex)
   ret void
 }
 
@@ -134,10 +140,7 @@ check:
   %is_open = icmp ne i64 %now, %generation
   br i1 %is_open, label %awake, label %wait
 wait:
-  call void @condition_wait_briefly(ptr %condition, ptr %mutex)
-  call void @mutex_unlock(ptr %mutex)
-  call void @control_look(ptr %control)
-  call void @mutex_lock(ptr %mutex)
+  call void @wait_and_look(ptr %condition, ptr %mutex, ptr %control)
   br label %check
 awake:
   %after = atomicrmw sub ptr %sleepers, i64 1 monotonic, align 8

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from opendml.targets.cpu.runtime.platform_code import written_in
+
 FIRST_GUESS: Final = 50
 """Microseconds that a sleeping worker takes to wake up, as long as none has been measured."""
 
@@ -27,8 +29,7 @@ LONGEST_WAKING: Final = 2000
 
 def waking_ir() -> str:
     """LLVM text of the functions."""
-    text = _WAKING.replace("$longest_waking", str(LONGEST_WAKING))
-    return text.replace("$short_pauses", str(SHORT_PAUSES))
+    return written_in(_WAKING, {"$longest_waking": LONGEST_WAKING, "$short_pauses": SHORT_PAUSES})
 
 
 _WAKING = """
