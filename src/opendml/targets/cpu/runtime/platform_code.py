@@ -235,10 +235,14 @@ define internal void @processors_of_caller(ptr %set) nounwind {
   ret void
 }
 
-define internal void @thread_avoid_caller(ptr %thread, ptr %avoided_address, ptr %set) nounwind {
-start:
+define internal i64 @processor_number() nounwind {
   %number = call i32 @sched_getcpu()
-  %processor = sext i32 %number to i64
+  %result = zext i32 %number to i64
+  ret i64 %result
+}
+
+define internal void @thread_avoid(ptr %thread, ptr %avoided_address, ptr %set, i64 %processor) nounwind {
+start:
   %avoided = load i64, ptr %avoided_address, align 8
   %is_known = icmp eq i64 %processor, %avoided
   %is_outside = icmp uge i64 %processor, 1024
@@ -271,7 +275,11 @@ define internal void @processors_of_caller(ptr %set) nounwind {
   ret void
 }
 
-define internal void @thread_avoid_caller(ptr %thread, ptr %avoided_address, ptr %set) nounwind {
+define internal i64 @processor_number() nounwind {
+  ret i64 0
+}
+
+define internal void @thread_avoid(ptr %thread, ptr %avoided_address, ptr %set, i64 %processor) nounwind {
   ret void
 }
 """

@@ -1,7 +1,7 @@
 """The LLVM text of a thread team, which dispatches programs; what these themselves contain is `barrier_code`.
 
-Its types are in `team_types`, how it looks for signals in `signals_code`, whether workers are waked in `waking_code`,
-and how threads wait in `waiting_code`.
+Its types are in `team_types`, how it looks for signals in `signals_code`, how workers are called in `calling_code`,
+whether they are waked in `waking_code`, and how threads wait in `waiting_code`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from opendml.llvm.host import Machine
+from opendml.targets.cpu.runtime.alone_code import alone_ir
 from opendml.targets.cpu.runtime.barrier_code import MOST_GROUPS, pools_ir
+from opendml.targets.cpu.runtime.calling_code import calling_ir
 from opendml.targets.cpu.runtime.platform_code import filled, platform_ir, written_in
 from opendml.targets.cpu.runtime.signals_code import signals_ir
 from opendml.targets.cpu.runtime.team_types import WAKINGS, types_ir
-from opendml.targets.cpu.runtime.waiting_code import YIELDING, waiting_ir
+from opendml.targets.cpu.runtime.waiting_code import waiting_ir
 from opendml.targets.cpu.runtime.waking_code import FIRST_GUESS, SHORT_PAUSES, SHORTEST_PAUSE, waking_ir
 
 ALONE_BITS: Final = 32
@@ -32,11 +34,10 @@ def team_ir(host: Machine) -> str:
         "$last_waking": WAKINGS - 1,
         "$short_pauses": SHORT_PAUSES,
         "$shortest_pause": SHORTEST_PAUSE,
-        "$yielding": YIELDING,
         "$most_groups": MOST_GROUPS,
     }
     team = filled(written_in(_TEAM, numbers), host)
-    parts = (types_ir(), team, signals_ir(host), waking_ir(), waiting_ir(host))
+    parts = (types_ir(), team, calling_ir(), alone_ir(), signals_ir(host), waking_ir(), waiting_ir(host))
     return "".join((*parts, pools_ir(), platform_ir(host)))
 
 
@@ -99,6 +100,10 @@ define void @team_reset(ptr %team) nounwind {
   store [$most_groups x [64 x i8]] zeroinitializer, ptr %groups, align 8
   %pool_threads = getelementptr %barrier, ptr %barrier, i64 0, i32 12
   store i64 0, ptr %pool_threads, align 8
+  %alone_address = getelementptr %team, ptr %team, i64 0, i32 27
+  store atomic i64 0, ptr %alone_address monotonic, align 8
+  %asleep_address = getelementptr %team, ptr %team, i64 0, i32 36
+  store atomic i64 0, ptr %asleep_address monotonic, align 8
   %sleepers = getelementptr %barrier, ptr %barrier, i64 0, i32 3
   store atomic i64 0, ptr %sleepers monotonic, align 8
   %sleep = getelementptr %barrier, ptr %barrier, i64 0, i32 5
@@ -133,9 +138,20 @@ start:
 acquire:
   %exchange = cmpxchg ptr %team, i64 0, i64 1 acquire monotonic, align 8
   %acquired = extractvalue { i64, i1 } %exchange, 1
-  br i1 %acquired, label %consider, label %run_alone
-consider:
+  br i1 %acquired, label %begin, label %run_alone
+begin:
   %now = call i64 @microseconds()
+  %is_sparing = call i1 @team_spares_workers(ptr %team, i64 %alone)
+  br i1 %is_sparing, label %spare, label %consider
+spare:
+  call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null, ptr %control)
+  %spared_end = call i64 @microseconds()
+  %spared_time = sub i64 %spared_end, %now
+  call void @team_judge_alone(ptr %team, i64 %spared_time)
+  call void @team_note_end(ptr %team)
+  store atomic i64 0, ptr %team release, align 8
+  ret i64 1
+consider:
   %last_address = getelementptr %team, ptr %team, i64 0, i32 20
   %last = load atomic i64, ptr %last_address monotonic, align 8
   %gap = sub i64 %now, %last
@@ -176,6 +192,8 @@ rouse:
 release:
   store atomic i64 0, ptr %team release, align 8
   call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null, ptr %control)
+  %alone_address = getelementptr %team, ptr %team, i64 0, i32 27
+  store atomic i64 0, ptr %alone_address monotonic, align 8
   call void @team_note_end(ptr %team)
   ret i64 1
 run_alone:
@@ -196,6 +214,9 @@ dispatch:
   call void @team_wait(ptr %team, ptr %control)
   call void @team_note_waking(ptr %team)
   call void @team_note_end(ptr %team)
+  %end = load atomic i64, ptr %last_address monotonic, align 8
+  %time = sub i64 %end, %now
+  call void @team_judge(ptr %team, i64 %alone, i64 %time)
   store atomic i64 0, ptr %team release, align 8
   ret i64 %count
 }
@@ -297,13 +318,6 @@ start:
   %spins_now = call i64 @team_set_spins(ptr %team, i64 %count)
   %barrier_spins = getelementptr %team, ptr %team, i64 0, i32 17, i32 4
   store i64 %spins_now, ptr %barrier_spins, align 8
-  %yielding = mul i64 %count, $yielding
-  %does_spin = icmp ne i64 %spins_now, 0
-  %yielding_now = select i1 %does_spin, i64 %yielding, i64 0
-  %barrier_yielding = getelementptr %team, ptr %team, i64 0, i32 17, i32 13
-  store atomic i64 %yielding_now, ptr %barrier_yielding monotonic, align 8
-  %barrier_late = getelementptr %team, ptr %team, i64 0, i32 17, i32 14
-  store i64 0, ptr %barrier_late, align 8
   ; A dispatch begins a generation, as a barrier does. What pools the last one has left are in the other set, unless it
   ; was of other threads.
   %barrier = getelementptr %team, ptr %team, i64 0, i32 17
@@ -328,43 +342,7 @@ next:
   %is_more = icmp ult i64 %thread_next, %count
   br i1 %is_more, label %next, label %begin
 begin:
-  %running = getelementptr %team, ptr %team, i64 0, i32 2
-  store atomic i64 %workers, ptr %running monotonic, align 8
-  call void @team_wake(ptr %team, i64 %workers)
-  ret void
-}
-
-; New tickets for the first %workers workers: all tickets first, as waking a sleeper takes its time.
-define internal void @team_wake(ptr %team, i64 %workers) nounwind {
-start:
-  %called_address = getelementptr %team, ptr %team, i64 0, i32 22
-  store atomic i64 0, ptr %called_address monotonic, align 8
-  %first = getelementptr %team, ptr %team, i64 1
-  br label %tickets
-tickets:
-  %i = phi i64 [ 0, %start ], [ %i_next, %tickets ]
-  %worker_i = getelementptr %worker, ptr %first, i64 %i
-  %old_ticket = atomicrmw add ptr %worker_i, i64 1 seq_cst, align 8
-  %i_next = add i64 %i, 1
-  %more_tickets = icmp ult i64 %i_next, %workers
-  br i1 %more_tickets, label %tickets, label %sleepers
-sleepers:
-  %k = phi i64 [ 0, %tickets ], [ %k_next, %next ]
-  %worker_k = getelementptr %worker, ptr %first, i64 %k
-  ; Also a worker that still spins may have come to share the caller's processor.
-  call void @worker_avoid_caller(ptr %worker_k, ptr %team)
-  %asleep_address = getelementptr %worker, ptr %worker_k, i64 0, i32 1
-  %asleep = load atomic i64, ptr %asleep_address seq_cst, align 8
-  %is_asleep = icmp ne i64 %asleep, 0
-  br i1 %is_asleep, label %wake, label %next
-wake:
-  call void @worker_call(ptr %worker_k, ptr %team)
-  br label %next
-next:
-  %k_next = add i64 %k, 1
-  %more_sleepers = icmp ult i64 %k_next, %workers
-  br i1 %more_sleepers, label %sleepers, label %leave
-leave:
+  call void @team_call_workers(ptr %team, i64 %workers, i1 true)
   ret void
 }
 
@@ -388,7 +366,10 @@ wake:
   %is_empty = icmp eq i64 %started, 0
   br i1 %is_empty, label %leave, label %join_start
 join_start:
-  call void @team_wake(ptr %team, i64 %started)
+  %count = add i64 %started, 1
+  %count_address = getelementptr %team, ptr %team, i64 0, i32 6
+  store i64 %count, ptr %count_address, align 8
+  call void @team_call_workers(ptr %team, i64 %started, i1 false)
   %workers = getelementptr %team, ptr %team, i64 1
   br label %join
 join:
@@ -417,13 +398,15 @@ start:
   %args_address = getelementptr %team, ptr %team, i64 0, i32 5
   %count_address = getelementptr %team, ptr %team, i64 0, i32 6
   %running_address = getelementptr %team, ptr %team, i64 0, i32 2
-  %sleeps_address = getelementptr %team, ptr %team, i64 0, i32 7
   %barrier = getelementptr %team, ptr %team, i64 0, i32 17
   br label %rest
 rest:
-  %seen = phi i64 [ 0, %start ], [ %ticket, %run ], [ %ticket, %wake_caller ]
+  %seen = phi i64 [ 0, %start ], [ %ticket, %run ]
   %ticket = add i64 %seen, 1
   call void @worker_wait(ptr %worker, ptr %team, i64 %ticket)
+  %count = load i64, ptr %count_address, align 8
+  %workers = sub i64 %count, 1
+  call void @worker_call_others(ptr %worker, ptr %team, i64 %index, i64 %workers)
   ; A dispatch counts this worker among the running before it gives the ticket; a stop gives one while none runs.
   %running = load atomic i64, ptr %running_address acquire, align 8
   %has_work = icmp ne i64 %running, 0
@@ -431,7 +414,6 @@ rest:
 run:
   %entry = load ptr, ptr %entry_address, align 8
   %args = load ptr, ptr %args_address, align 8
-  %count = load i64, ptr %count_address, align 8
   %control_address = getelementptr %barrier, ptr %barrier, i64 0, i32 7, i32 0
   %control = load ptr, ptr %control_address, align 8
   %generation_address = getelementptr %barrier, ptr %barrier, i64 0, i32 2
@@ -440,16 +422,7 @@ run:
   %set = and i64 %generation_before, 1
   call void @pools_empty(ptr %barrier, i64 %index, i64 %set)
   call void @call_entry(ptr %entry, ptr %args, i64 %index, i64 %count, ptr %barrier, ptr %control)
-  %before = atomicrmw sub ptr %running_address, i64 1 seq_cst, align 8
-  %is_last = icmp eq i64 %before, 1
-  %sleeps = load atomic i64, ptr %sleeps_address seq_cst, align 8
-  %caller_sleeps = icmp ne i64 %sleeps, 0
-  %must_wake = and i1 %is_last, %caller_sleeps
-  br i1 %must_wake, label %wake_caller, label %rest
-wake_caller:
-  %mutex = getelementptr %team, ptr %team, i64 0, i32 15
-  %condition = getelementptr %team, ptr %team, i64 0, i32 16
-  call void @wake_all(ptr %mutex, ptr %condition)
+  call void @team_count_end(ptr %team, i64 %index)
   br label %rest
 leave:
   ret ptr null

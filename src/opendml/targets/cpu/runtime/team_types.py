@@ -28,11 +28,15 @@ _TYPES = """
 %barrier = type { i64, [56 x i8], i64, i64, i64, ptr, ptr, { ptr, [16 x i8] }, %storage,
 ;                 9 condition, 10 arrivals of groups, a line each, 11 counters of pools, 12 threads with such
                   %storage, [$most_groups x [64 x i8]], [2 x [$most_pools x [64 x i8]]], i64,
-;                 13 for how many microseconds to yield before sleeping, 14 how often all have had to sleep
-                  i64, i64, [40 x i8] }
+;                 13 for how many microseconds to yield before sleeping, 14 how often all have had to sleep, 15 how
+;                 long to yield as long as that is seldom, 16 when the last ones that slept were waked, 17 how long the
+;                 slowest of them took
+                  i64, i64, i64, i64, i64, [16 x i8] }
 ;                 0 ticket, 1 is asleep, 2 team, 3 thread index, 4 thread, 5 avoided processor    7 mutex   8 condition
-%worker = type { i64, i64, ptr, i64, ptr, i64, [16 x i8], %storage, %storage }
-;               0 busy            2 running
+;                9 how many of itself and those that it has called run
+%worker = type { i64, i64, ptr, i64, ptr, i64, [16 x i8], %storage, %storage,
+                 i64, [56 x i8] }
+;               0 busy            2 running, of those that the caller has called
 %team = type { i64, [56 x i8], i64, [56 x i8],
 ;              4 entry, 5 args, 6 thread count, 7 the caller sleeps, 8 stopping, 9 started, 10 capacity, 11 spins now
                ptr, ptr, i64, i64, i64, i64, i64, i64,
@@ -42,7 +46,12 @@ _TYPES = """
 ;              were called, 0 if none was yet, 24 how long it takes to wake one, by how long ago the last dispatch was;
 ;              21 which of these this dispatch is about, 25 how long its slowest worker took to wake up, 0 if none
 ;              slept; 23 rounds of a spin loop in a microsecond, 0 if workers spin no longer where it takes longer to
-;              wake them
-               i64, i64, i64, i64, i64, [$wakings x i64], i64, [16 x i8] }
+;              wake them, 26 the processor of the caller, 27 whether workers have been waked for the
+;              dispatch after this one, which the caller does alone
+               i64, i64, i64, i64, i64, [$wakings x i64], i64, i64, i64,
+;              28 workers that each thread calls; in dispatches: 29 how many the caller is yet to do alone, 30 whether
+;              that is a trial, 31 how many are yet not to be judged, 32 how often in a row a trial was sooner, 33 how
+;              often it was not; 34 how many microseconds the one before the trial took   36 workers that sleep
+               i64, i64, i64, i64, i64, i64, i64, [8 x i8], i64, [56 x i8] }
 ; The workers lie behind their team.
 """

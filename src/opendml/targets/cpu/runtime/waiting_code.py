@@ -13,13 +13,17 @@ before they sleep. Sleepers are waked one after another, and are not at the next
 waked first are tired of it: with 48 threads or more none was awake any longer once all had slept, and each kernel took
 a third of a millisecond longer. A processor of a virtual machine is now and then away for a millisecond, too."""
 
+LONGEST_YIELDING: Final = 1000
+"""Microseconds that they do so at most where it takes longer to wake one than that, unless there are so many threads."""
+
 OFTEN: Final = 4
-"""Barriers of a dispatch at which threads have slept all the same; behind them they sleep as soon as they have spun."""
+"""Barriers of a dispatch at which threads have slept all the same; behind them they sleep as soon as they have spun: a
+processor that is away for long may wait for one of those that are looking."""
 
 
 def waiting_ir(host: Machine) -> str:
     """LLVM text of how the caller, workers, and all of them at a barrier wait."""
-    return filled(written_in(_WAITING, {"$often": OFTEN}), host)
+    return filled(written_in(_WAITING, {"$longest_yielding": LONGEST_YIELDING, "$often": OFTEN}), host)
 
 
 _WAITING = """
@@ -45,12 +49,52 @@ leave:
   ret i1 %is_there
 }
 
+; Whether a dispatch is over, by all threads or by the caller alone while workers have been waked.
+define internal i1 @team_is_over(ptr %team) nounwind {
+  %running_address = getelementptr %team, ptr %team, i64 0, i32 2
+  %alone_address = getelementptr %team, ptr %team, i64 0, i32 27
+  %running = load atomic i64, ptr %running_address acquire, align 8
+  %alone = load atomic i64, ptr %alone_address monotonic, align 8
+  %either = or i64 %running, %alone
+  %is_over = icmp eq i64 %either, 0
+  ret i1 %is_over
+}
+
+; Whether there is %value at %place, or the dispatch is over, before it is time to sleep. Who is waited for may be on this
+; thread's processor, and runs as soon as it is offered.
+define internal i1 @yield_until(ptr %place, i64 %value, ptr %team) nounwind {
+start:
+  %yielding_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 13
+  %yielding = load atomic i64, ptr %yielding_address monotonic, align 8
+  %begin = call i64 @microseconds()
+  br label %look
+look:
+  %now = load atomic i64, ptr %place acquire, align 8
+  %is_there = icmp eq i64 %now, %value
+  %is_over = call i1 @team_is_over(ptr %team)
+  %is_enough = or i1 %is_there, %is_over
+  br i1 %is_enough, label %leave, label %consider
+consider:
+  %time = call i64 @microseconds()
+  %waited = sub i64 %time, %begin
+  %is_long = icmp uge i64 %waited, %yielding
+  br i1 %is_long, label %leave, label %yield
+yield:
+  call void @thread_yield()
+  br label %look
+leave:
+  ret i1 %is_enough
+}
+
 ; Wait until no worker runs.
 define internal void @team_wait(ptr %team, ptr %control) nounwind {
 start:
   %running_address = getelementptr %team, ptr %team, i64 0, i32 2
   %is_done = call i1 @spin_until(ptr %running_address, i64 0, ptr %team)
-  br i1 %is_done, label %leave, label %sleep
+  br i1 %is_done, label %leave, label %yield
+yield:
+  %is_done_soon = call i1 @yield_until(ptr %running_address, i64 0, ptr %team)
+  br i1 %is_done_soon, label %leave, label %sleep
 sleep:
   %mutex = getelementptr %team, ptr %team, i64 0, i32 15
   %condition = getelementptr %team, ptr %team, i64 0, i32 16
@@ -82,7 +126,8 @@ define internal void @wait_and_look(ptr %condition, ptr %mutex, ptr %control) no
   ret void
 }
 
-; Return once the worker has the %ticket.
+; Return once the worker has the %ticket. How long it spins counts from when its dispatch is over: who is done early must
+; not be asleep once those who are called last are done, or the next dispatch would be as long.
 define internal void @worker_wait(ptr %worker, ptr %team, i64 %ticket) nounwind {
 start:
   %mutex = getelementptr %worker, ptr %worker, i64 0, i32 7
@@ -91,12 +136,18 @@ start:
   br label %spin
 spin:
   %is_new = call i1 @spin_until(ptr %worker, i64 %ticket, ptr %team)
-  br i1 %is_new, label %leave, label %sleep
+  br i1 %is_new, label %leave, label %consider
+consider:
+  %is_over = call i1 @team_is_over(ptr %team)
+  br i1 %is_over, label %sleep, label %yield
+yield:
+  %is_over_soon = call i1 @yield_until(ptr %worker, i64 %ticket, ptr %team)
+  br i1 %is_over_soon, label %spin, label %sleep
 sleep:
+  %sleepers_address = getelementptr %team, ptr %team, i64 0, i32 36
   call void @mutex_lock(ptr %mutex)
+  %sleepers_before = atomicrmw add ptr %sleepers_address, i64 1 monotonic, align 8
   store atomic i64 1, ptr %asleep_address seq_cst, align 8
-  br label %check
-check:
   %ticket_now = load atomic i64, ptr %worker seq_cst, align 8
   %is_called = icmp eq i64 %ticket_now, %ticket
   br i1 %is_called, label %awake, label %wait
@@ -104,18 +155,16 @@ wait:
   call void @condition_wait(ptr %condition, ptr %mutex)
   %ticket_then = load atomic i64, ptr %worker seq_cst, align 8
   %is_called_then = icmp eq i64 %ticket_then, %ticket
-  br i1 %is_called_then, label %measure, label %roused
+  br i1 %is_called_then, label %measure, label %awake
 measure:
   call void @worker_measure(ptr %team)
   br label %awake
-roused:
-  store atomic i64 0, ptr %asleep_address monotonic, align 8
-  call void @mutex_unlock(ptr %mutex)
-  br label %spin
 awake:
+  %has_ticket = phi i1 [ true, %sleep ], [ true, %measure ], [ false, %wait ]
   store atomic i64 0, ptr %asleep_address monotonic, align 8
+  %sleepers_then = atomicrmw sub ptr %sleepers_address, i64 1 monotonic, align 8
   call void @mutex_unlock(ptr %mutex)
-  br label %leave
+  br i1 %has_ticket, label %leave, label %spin
 leave:
   ret void
 }
@@ -145,13 +194,13 @@ wait:
 awake:
   %after = atomicrmw sub ptr %sleepers, i64 1 monotonic, align 8
   call void @mutex_unlock(ptr %mutex)
+  call void @barrier_measure(ptr %barrier)
   br label %leave
 leave:
   ret void
 }
 
-; Whether the generation is no longer %generation before it is time to sleep. Who is waited for may be on this thread's
-; processor, and runs as soon as it is offered.
+; Whether the generation is no longer %generation before it is time to sleep.
 define internal i1 @barrier_yield(ptr %barrier, i64 %generation) nounwind {
 start:
   %generation_address = getelementptr %barrier, ptr %barrier, i64 0, i32 2
@@ -178,21 +227,50 @@ leave:
 ; The thread that opens the barrier wakes those that sleep. If that comes again and again somebody's processor is away
 ; for long, perhaps because that of those who wait is not given back to it.
 define internal void @barrier_wake(ptr %barrier) nounwind {
-start:
+  %slowest_address = getelementptr %barrier, ptr %barrier, i64 0, i32 17
+  %slowest = atomicrmw xchg ptr %slowest_address, i64 0 monotonic, align 8
+  call void @barrier_learn(ptr %barrier, i64 %slowest)
   %late_address = getelementptr %barrier, ptr %barrier, i64 0, i32 14
   %late = load i64, ptr %late_address, align 8
   %late_now = add i64 %late, 1
   store i64 %late_now, ptr %late_address, align 8
   %is_often = icmp uge i64 %late_now, $often
-  br i1 %is_often, label %hurry, label %wake
-hurry:
+  %patience_address = getelementptr %barrier, ptr %barrier, i64 0, i32 15
+  %patience = load i64, ptr %patience_address, align 8
+  %yielding = select i1 %is_often, i64 0, i64 %patience
   %yielding_address = getelementptr %barrier, ptr %barrier, i64 0, i32 13
-  store atomic i64 0, ptr %yielding_address monotonic, align 8
-  br label %wake
-wake:
+  store atomic i64 %yielding, ptr %yielding_address monotonic, align 8
+  %waked_address = getelementptr %barrier, ptr %barrier, i64 0, i32 16
+  %now = call i64 @microseconds()
+  store atomic i64 %now, ptr %waked_address monotonic, align 8
   %mutex = getelementptr %barrier, ptr %barrier, i64 0, i32 8
   %condition = getelementptr %barrier, ptr %barrier, i64 0, i32 9
   call void @wake_all(ptr %mutex, ptr %condition)
+  ret void
+}
+
+; How long to yield from now on, where it has taken %waking to wake somebody: twice as long, so that those who have been
+; waked first do not sleep again before the last ones are there.
+define internal void @barrier_learn(ptr %barrier, i64 %waking) nounwind {
+  %patience_address = getelementptr %barrier, ptr %barrier, i64 0, i32 15
+  %patience = load i64, ptr %patience_address, align 8
+  %twice = mul i64 %waking, 2
+  %bounded = call i64 @llvm.umin.i64(i64 %twice, i64 $longest_yielding)
+  %more = call i64 @llvm.umax.i64(i64 %patience, i64 %bounded)
+  %does_yield = icmp ne i64 %patience, 0
+  %learned = select i1 %does_yield, i64 %more, i64 0
+  store i64 %learned, ptr %patience_address, align 8
+  ret void
+}
+
+; Somebody who has slept at the barrier is awake.
+define internal void @barrier_measure(ptr %barrier) nounwind {
+  %waked_address = getelementptr %barrier, ptr %barrier, i64 0, i32 16
+  %waked = load atomic i64, ptr %waked_address monotonic, align 8
+  %now = call i64 @microseconds()
+  %time = sub i64 %now, %waked
+  %slowest_address = getelementptr %barrier, ptr %barrier, i64 0, i32 17
+  %before = atomicrmw umax ptr %slowest_address, i64 %time monotonic, align 8
   ret void
 }
 

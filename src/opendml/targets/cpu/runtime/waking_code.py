@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from opendml.targets.cpu.runtime.platform_code import written_in
+from opendml.targets.cpu.runtime.waiting_code import YIELDING
 
 FIRST_GUESS: Final = 50
 """Microseconds that a sleeping worker takes to wake up, as long as none has been measured."""
@@ -24,12 +25,13 @@ SHORT_PAUSES: Final = 2
 """The number of the one that says how long workers spin: how long it takes to wake who has slept for a short time."""
 
 LONGEST_WAKING: Final = 2000
-"""Microseconds up to which it counts: a worker that takes longer has had to wait for another process."""
+"""Microseconds that a worker has taken to wake up at most: one that has taken longer has had to wait for another
+process."""
 
 
 def waking_ir() -> str:
     """LLVM text of the functions."""
-    return written_in(_WAKING, {"$longest_waking": LONGEST_WAKING, "$short_pauses": SHORT_PAUSES})
+    return written_in(_WAKING, {"$longest_waking": LONGEST_WAKING, "$short_pauses": SHORT_PAUSES, "$yielding": YIELDING})
 
 
 _WAKING = """
@@ -42,17 +44,14 @@ start:
   %is_short = icmp ult i64 %started, %target
   br i1 %is_short, label %leave, label %begin
 begin:
-  %first = getelementptr %team, ptr %team, i64 1
   br label %check
 check:
   %k = phi i64 [ 0, %begin ], [ %k_next, %next ]
   %is_end = icmp uge i64 %k, %target
   br i1 %is_end, label %leave, label %next
 next:
-  %asleep_address = getelementptr %worker, ptr %first, i64 %k, i32 1
-  %asleep = load atomic i64, ptr %asleep_address monotonic, align 8
+  %is_asleep = call i1 @worker_sleeps(ptr %team, i64 %k)
   %k_next = add i64 %k, 1
-  %is_asleep = icmp ne i64 %asleep, 0
   br i1 %is_asleep, label %leave, label %check
 leave:
   %is_awake = phi i1 [ false, %start ], [ true, %check ], [ false, %next ]
@@ -68,25 +67,16 @@ start:
 recruit:
   %called_address = getelementptr %team, ptr %team, i64 0, i32 22
   store atomic i64 0, ptr %called_address monotonic, align 8
+  %alone_address = getelementptr %team, ptr %team, i64 0, i32 27
+  store atomic i64 1, ptr %alone_address monotonic, align 8
   %workers = call i64 @team_recruit(ptr %team, i64 %wanted)
-  %first = getelementptr %team, ptr %team, i64 1
-  br label %check
-check:
-  %k = phi i64 [ 0, %recruit ], [ %k_next, %look ], [ %k_next, %wake ]
-  %is_end = icmp uge i64 %k, %workers
-  br i1 %is_end, label %leave, label %look
-look:
-  %asleep_address = getelementptr %worker, ptr %first, i64 %k, i32 1
-  %asleep = load atomic i64, ptr %asleep_address seq_cst, align 8
-  %is_asleep = icmp ne i64 %asleep, 0
-  %k_next = add i64 %k, 1
-  br i1 %is_asleep, label %wake, label %check
-wake:
   ; The caller goes on computing: who comes to share its processor would not be awake before that is over.
-  %worker = getelementptr %worker, ptr %first, i64 %k
-  call void @worker_avoid_caller(ptr %worker, ptr %team)
-  call void @worker_call(ptr %worker, ptr %team)
-  br label %check
+  call void @team_note_processor(ptr %team)
+  %begun = insertvalue { i64, i64 } poison, i64 0, 0
+  %all = insertvalue { i64, i64 } %begun, i64 %workers, 1
+  call void @workers_place(ptr %team, { i64, i64 } %all)
+  call void @workers_wake(ptr %team, { i64, i64 } %all)
+  br label %leave
 leave:
   ret void
 }
@@ -108,20 +98,25 @@ define internal i64 @team_set_spins(ptr %team, i64 %count) nounwind {
   %spins_now = select i1 %fits, i64 %spins, i64 0
   %spins_now_address = getelementptr %team, ptr %team, i64 0, i32 11
   store atomic i64 %spins_now, ptr %spins_now_address monotonic, align 8
+  ; What has been learned of it is taken to be less and less.
+  %learned_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 15
+  %learned = load i64, ptr %learned_address, align 8
+  %decay = udiv i64 %learned, 16
+  %less = sub i64 %learned, %decay
+  %usual = mul i64 %count, $yielding
+  %patience = call i64 @llvm.umax.i64(i64 %less, i64 %usual)
+  %does_spin = icmp ne i64 %spins_now, 0
+  %patience_now = select i1 %does_spin, i64 %patience, i64 0
+  store i64 %patience_now, ptr %learned_address, align 8
+  %yielding_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 13
+  store atomic i64 %patience_now, ptr %yielding_address monotonic, align 8
+  %late_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 14
+  store i64 0, ptr %late_address, align 8
   ret i64 %spins_now
 }
 
-define internal void @worker_avoid_caller(ptr %worker, ptr %team) nounwind {
-  %set = getelementptr %team, ptr %team, i64 0, i32 18
-  %thread_address = getelementptr %worker, ptr %worker, i64 0, i32 4
-  %avoided_address = getelementptr %worker, ptr %worker, i64 0, i32 5
-  %thread = load ptr, ptr %thread_address, align 8
-  call void @thread_avoid_caller(ptr %thread, ptr %avoided_address, ptr %set)
-  ret void
-}
-
 ; Wake a worker that sleeps. Each takes its time: it is measured from the first one on.
-define internal void @worker_call(ptr %worker, ptr %team) nounwind {
+define internal void @worker_wake(ptr %worker, ptr %team) nounwind {
 start:
   %called_address = getelementptr %team, ptr %team, i64 0, i32 22
   %called = load atomic i64, ptr %called_address monotonic, align 8
@@ -157,6 +152,10 @@ note:
   %more = add i64 %before, %step
   %less = sub i64 %before, %step
   %is_slower = icmp ugt i64 %slowest, %before
+  %barrier = getelementptr %team, ptr %team, i64 0, i32 17
+  %is_short = icmp ule i64 %pause, $short_pauses
+  %slowest_of_short = select i1 %is_short, i64 %slowest, i64 0
+  call void @barrier_learn(ptr %barrier, i64 %slowest_of_short)
   %above = call i64 @llvm.umin.i64(i64 %more, i64 %slowest)
   %below = call i64 @llvm.umax.i64(i64 %less, i64 %slowest)
   %after = select i1 %is_slower, i64 %above, i64 %below
@@ -167,18 +166,13 @@ leave:
 }
 
 define internal void @worker_measure(ptr %team) nounwind {
-start:
   %called_address = getelementptr %team, ptr %team, i64 0, i32 22
   %called = load atomic i64, ptr %called_address monotonic, align 8
   %now = call i64 @microseconds()
   %time = sub i64 %now, %called
-  %counts = icmp ult i64 %time, $longest_waking
-  br i1 %counts, label %count, label %leave
-count:
+  %bounded = call i64 @llvm.umin.i64(i64 %time, i64 $longest_waking)
   %slowest_address = getelementptr %team, ptr %team, i64 0, i32 25
-  %before = atomicrmw umax ptr %slowest_address, i64 %time monotonic, align 8
-  br label %leave
-leave:
+  %before = atomicrmw umax ptr %slowest_address, i64 %bounded monotonic, align 8
   ret void
 }
 

@@ -1,37 +1,32 @@
-"""The native runtime: host description, compilation and loading, the thread team."""
+"""Threads that run one function together: how they meet, wait, sleep and are waked."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
 import os
-import pickle
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from properties import HANGS
 
-from opendml.description.errors import CodeGenerationError, ConfigurationError
-from opendml.llvm import native
-from opendml.llvm.host import default_thread_count, host_machine, machine_of, usable_processors
+from opendml.description.errors import ConfigurationError
+from opendml.llvm.host import host_machine, machine_of, usable_processors
 from opendml.llvm.native import (
-    STRAIGHT,
-    CompileOptions,
     LoadedObject,
-    assembly,
     compile_object,
     load_object,
-    optimised_ir,
 )
+from opendml.targets.cpu.runtime.alone_code import LONGEST
 from opendml.targets.cpu.runtime.barrier_code import GROUP, MOST_GROUPS, barrier_ir
+from opendml.targets.cpu.runtime.calling_code import CALLED
 from opendml.targets.cpu.runtime.team_code import LONG, team_ir
 from opendml.targets.cpu.runtime.team_types import WAKINGS
 from opendml.targets.cpu.runtime.thread_team import ThreadTeam, default_team
@@ -40,7 +35,6 @@ from opendml.targets.cpu.runtime.waking_code import FIRST_GUESS, LONGEST_WAKING,
 POSIX = pytest.mark.skipif(os.name != "posix", reason="POSIX only")
 X86 = pytest.mark.skipif(not host_machine().triple.startswith("x86_64"), reason="x86-64 only")
 
-ADD = "define i64 @add(i64 %a, i64 %b) {\n  %sum = add i64 %a, %b\n  ret i64 %sum\n}\n"
 EMPTY = "define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {\n  ret void\n}\n"
 
 # args: 0 one cell of 64 bytes a thread, 1 one error count a thread (in such cells too), 2 the number of rounds.
@@ -129,6 +123,27 @@ leave:
 }
 """
 
+# Takes as many turns as args[0] says where it is run by several threads, as args[1] says by one.
+TURNS = """
+define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {
+start:
+  %place = alloca i64, align 8
+  %is_alone = icmp eq i64 %count, 1
+  %alone_at = getelementptr i64, ptr %args, i64 1
+  %turns_at = select i1 %is_alone, ptr %alone_at, ptr %args
+  %turns = load i64, ptr %turns_at, align 8
+  br label %turn
+turn:
+  %done = phi i64 [ 0, %start ], [ %done_next, %turn ]
+  store volatile i64 %done, ptr %place, align 8
+  %done_next = add i64 %done, 1
+  %is_over = icmp uge i64 %done_next, %turns
+  br i1 %is_over, label %leave, label %turn
+leave:
+  ret void
+}
+"""
+
 
 @pytest.fixture(scope="session")
 def empty_program() -> LoadedObject:
@@ -146,265 +161,13 @@ def late_program() -> LoadedObject:
 
 
 @pytest.fixture(scope="session")
+def turns_program() -> LoadedObject:
+    return load_object(compile_object(TURNS, host_machine()), ["entry"])
+
+
+@pytest.fixture(scope="session")
 def hold_program() -> LoadedObject:
     return load_object(compile_object(HOLD, host_machine()), ["entry"])
-
-
-# --- host -------------------------------------------------------------------------------------------------------------
-
-
-def test_host_machine_describes_the_processor() -> None:
-    host = host_machine()
-    assert host == host_machine()
-    assert hash(host) == hash(host_machine())
-    assert host.vector_bytes in (16, 32, 64)
-    assert pickle.loads(pickle.dumps(host)) == host
-    assert host.masks_vectors == (host.vector_bytes == 64)
-    assert (host.vector_bytes == 64) == all(
-        f"+avx512{part}," in host.llvm_features + "," for part in ("f", "bw", "vl", "dq")
-    )
-
-
-@X86
-@pytest.mark.parametrize(("level", "width", "register"), [("avx2", 32, "ymm"), ("baseline", 16, "xmm")])
-def test_a_level_limits_the_instructions(
-    monkeypatch: pytest.MonkeyPatch, level: str, width: int, register: str
-) -> None:
-    if host_machine().vector_bytes < width:
-        pytest.skip("the processor lacks the level")
-    monkeypatch.setenv("OPENDML_CPU_FEATURES", level)
-    host = host_machine()
-    assert (host.vector_bytes, host.converts_float16) == (width, level == "avx2")
-    assert (host.has("avx2", "fma"), host.has("avx512f"), host.has()) == (level == "avx2", False, True)
-    text = "define void @f(ptr %p, ptr %q) {\n %v = load <16 x float>, ptr %p\n %w = fadd <16 x float> %v, %v\n"
-    listing = assembly(text + " store <16 x float> %w, ptr %q\n ret void\n}\n", host)
-    assert register in listing
-    assert "zmm" not in listing
-
-
-def test_a_level_with_an_instruction_set_besides() -> None:
-    """Processors since Alder Lake have AVX-VNNI and no AVX-512: LLVM is told, and takes the form with a VEX prefix."""
-    plain, newer = (machine_of("x86_64-unknown-linux-gnu", level) for level in ("avx2", "avx2,avxvnni"))
-    assert set(newer.features) - set(plain.features) == {"avxvnni"}
-    assert (plain.llvm_features, newer.llvm_features) == ("", "+avxvnni")
-    assert replace(newer, features=plain.features, llvm_features="") == plain
-    words, name = "<8 x i32>", "@llvm.x86.avx512.vpdpbusd.256"
-    text = f"define {words} @f({words} %a, {words} %b, {words} %c) {{\n"
-    text += f" %d = call {words} {name}({words} %c, {words} %a, {words} %b)\n ret {words} %d\n}}\n"
-    text += f"declare {words} {name}({words}, {words}, {words})\n"
-    listing = assembly(text, newer)
-    assert "{vex}" in listing and "vpdpbusd" in listing
-
-
-@pytest.mark.parametrize(
-    "level", ["avx2,avx512vnni", "avx2,avxvnni,avxvnni", "baseline,avxvnni", "avx2,", "native,avxvnni"]
-)
-def test_instruction_sets_that_a_level_does_not_know_are_refused(level: str) -> None:
-    with pytest.raises(ConfigurationError, match="avx2 \\(with ,avxvnni\\)"):
-        machine_of("x86_64-unknown-linux-gnu", level)
-
-
-def test_unknown_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENDML_CPU_FEATURES", "mmx")
-    with pytest.raises(ConfigurationError, match="OPENDML_CPU_FEATURES='mmx': expected one of native"):
-        host_machine()
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "two", "1e9", "99999999999999999999", "٣"])
-def test_thread_count_of_the_environment_is_checked(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setenv("OPENDML_NUM_THREADS", text)
-    with pytest.raises(ConfigurationError, match="OPENDML_NUM_THREADS"):
-        default_thread_count()
-
-
-def test_default_thread_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENDML_NUM_THREADS", "3")
-    assert default_thread_count() == 3
-    monkeypatch.delenv("OPENDML_NUM_THREADS")
-    assert default_thread_count() == usable_processors() >= 1
-
-
-# --- native -----------------------------------------------------------------------------------------------------------
-
-
-def test_compile_load_call() -> None:
-    loaded = load_object(compile_object(ADD, host_machine()), ["add"])
-    add = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(loaded["add"])
-    assert add(40, 2) == 42
-
-
-def test_objects_of_the_same_symbols_live_side_by_side() -> None:
-    sources = [ADD, ADD.replace("add i64", "sub i64")]
-    loaded = [load_object(compile_object(source, host_machine()), ["add"]) for source in sources]
-    results = [ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(o["add"])(9, 4) for o in loaded]
-    assert results == [13, 5]
-
-
-def test_code_reaches_process_symbols_and_constants() -> None:
-    source = """
-@text = private constant [8 x i8] c"opendml\\00"
-declare i64 @strlen(ptr)
-define i64 @length() {
-  %length = call i64 @strlen(ptr @text)
-  ret i64 %length
-}
-"""
-    loaded = load_object(compile_object(source, host_machine()), ["length"])
-    assert ctypes.CFUNCTYPE(ctypes.c_int64)(loaded["length"])() == 7
-
-
-@pytest.mark.parametrize(
-    "source",
-    ["define void @f() { ret i32 1 }", "nonsense", "define void @f() {\n  call void @g()\n  ret void\n}"],
-    ids=["types", "syntax", "undeclared"],
-)
-def test_bad_text_raises(source: str) -> None:
-    with pytest.raises(CodeGenerationError, match="LLVM"):
-        compile_object(source, host_machine())
-
-
-def test_bad_objects_raise() -> None:
-    host = host_machine()
-    with pytest.raises(CodeGenerationError):
-        load_object(compile_object(ADD, host), ["subtract"])
-    with pytest.raises(CodeGenerationError):
-        load_object(
-            compile_object("declare void @nowhere()\n" + EMPTY.replace("ret", "call void @nowhere()\n  ret"), host),
-            ["entry"],
-        )
-    with pytest.raises(CodeGenerationError):
-        load_object(b"not an object file", ["entry"])
-
-
-def test_listings() -> None:
-    assert "add:" in assembly(ADD, host_machine())
-    text = "define i64 @f(i64 %a) {\n %s = alloca i64\n store i64 %a, ptr %s\n %b = load i64, ptr %s\n ret i64 %b\n}\n"
-    assert "alloca" not in optimised_ir(text, host_machine())
-
-
-CALLING = """
-define internal i64 @more(i64 %a) {
-  %b = add i64 %a, 1
-  ret i64 %b
-}
-define i64 @f(i64 %a) {
-  %b = call i64 @more(i64 %a)
-  %c = call i64 @more(i64 %b)
-  ret i64 %c
-}
-"""
-
-
-@pytest.mark.parametrize("between", [False, True])
-def test_functions_become_parts_of_others_where_that_is_asked_for(between: bool) -> None:
-    options = CompileOptions(between_functions=between)
-    assert optimised_ir(CALLING, host_machine(), options).count("call i64 @more") == (0 if between else 2)
-    loaded = load_object(compile_object(CALLING, host_machine(), options), ["f"])
-    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(loaded["f"])(5) == 7
-
-
-def test_what_was_compiled_before_changes_nothing() -> None:
-    native._idle_machines.clear()
-    first = compile_object(long_text(40, 10), host_machine())
-    compile_object(CALLING, host_machine(), CompileOptions(between_functions=True))
-    assert compile_object(long_text(40, 10), host_machine()) == first
-
-
-def test_threads_compile_side_by_side() -> None:
-    """To the same bytes; and a fork waits until none does, but for the thread that forks."""
-    texts = [long_text(100 + n, 10) for n in range(4)]
-    expected = [compile_object(text, host_machine()) for text in texts]
-    with ThreadPoolExecutor(len(texts)) as pool:
-        assert list(pool.map(lambda text: compile_object(text, host_machine()), texts * 4)) == expected * 4
-        lock, begun, left = native._llvm_lock, threading.Event(), threading.Event()
-
-        def compile_slowly() -> None:
-            with lock.compiling():
-                begun.set()
-                time.sleep(0.05)
-                left.set()
-
-        compilation = pool.submit(compile_slowly)
-        assert begun.wait(60)
-        with lock.compiling():
-            lock.acquire()
-        assert left.is_set()
-        lock.release()
-        compilation.result()
-
-
-def long_text(steps: int, block: int, attribute: str = "") -> str:
-    """``x = x * a + b`` so many times, and in memory what is added once more; a block has so many steps."""
-    head = f"define float @f(float %a, float %b) {attribute} {{"
-    lines = [head, "entry:", "  %s = alloca float", "  store float %b, ptr %s"]
-    for n in range(steps):
-        if n % block == 0:
-            lines += [f"  br label %next{n}", f"next{n}:"]
-        lines += [f"  %p{n} = fmul float %{f'x{n - 1}' if n else 'a'}, %a", f"  %l{n} = load float, ptr %s"]
-        lines += [f"  %x{n} = fadd float %p{n}, %l{n}", f"  %unused{n} = fsub float %x{n}, %l{n}"]
-    return "\n".join([*lines, f"  ret float %x{steps - 1}", "}"]) + "\n"
-
-
-@pytest.mark.parametrize(
-    ("steps", "block", "attribute", "few"),
-    [
-        (700, 700, "", True),
-        (700, 10, "", True),
-        (700, 1, "", False),
-        (700, 1, STRAIGHT, False),
-        (20, 20, "", False),
-        (20, 20, STRAIGHT, True),
-    ],
-)
-def test_long_straight_text_is_optimised_by_fewer_passes(
-    steps: int, block: int, attribute: str, few: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To the same bits; short text if it says so."""
-    shortened: list[object] = []
-    add = native._add_straight_passes
-
-    def added(passes: object, options: CompileOptions) -> None:
-        shortened.append(passes)
-        add(passes, options)
-
-    monkeypatch.setattr(native, "_add_straight_passes", added)
-    text = long_text(steps, block, attribute)
-    loaded = load_object(compile_object(text, host_machine()), ["f"])
-    function = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float, ctypes.c_float)(loaded["f"])
-    x = a = np.float32(0.9971)
-    b = np.float32(0.013)
-    for _ in range(steps):
-        x = x * a + b
-    assert function(a, b) == x
-    assert len(shortened) == few
-    optimised = optimised_ir(text, host_machine())
-    assert "alloca" not in optimised
-    assert "fsub" not in optimised
-
-
-def test_floating_point_is_not_contracted() -> None:
-    text = "define float @f(float %a, float %b) {\n %p = fmul float %a, %b\n %s = fadd float %p, %a\n ret float %s\n}\n"
-    listing = assembly(text, host_machine()).replace("fmadd", "fma")
-    assert "fma" not in listing
-    assert "mul" in listing
-
-
-def test_compiling_from_several_threads() -> None:
-    def work(number: int) -> None:
-        source = ADD.replace("%a, %b\n", f"%a, {number}\n")
-        loaded = load_object(compile_object(source, host_machine()), ["add"])
-        results[number] = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(loaded["add"])(100, 0)
-
-    results: dict[int, int] = {}
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == {number: 100 + number for number in range(6)}
-
-
-# --- thread team ------------------------------------------------------------------------------------------------------
 
 
 class Neighbours:
@@ -451,15 +214,23 @@ def test_some_come_late_to_barriers(late_program: LoadedObject, threads: int, sp
     meet(late_program, ThreadTeam(threads, spin_microseconds=spin_microseconds), rounds=66, times=2)
 
 
+@pytest.mark.parametrize("threads", [CALLED, CALLED + 1, CALLED + 2, 2 * CALLED + 2, CALLED * (CALLED + 1) + 2])
+def test_workers_call_others(neighbours_program: LoadedObject, threads: int) -> None:
+    """Up to three levels of them: in a team's first dispatch nobody sleeps."""
+    for _ in range(4):
+        meet(neighbours_program, ThreadTeam(threads), rounds=2, times=2)
+
+
 def test_thread_count_may_change_from_run_to_run(neighbours_program: LoadedObject) -> None:
-    team = ThreadTeam(5)
-    for threads in (2, 5, 1, 3, 5, 2, 4):
-        buffers = Neighbours(5, rounds=20)
+    most = 2 * CALLED + 3
+    team = ThreadTeam(most)
+    for threads in (2, 5, 1, 3, most, CALLED + 1, 2, CALLED + 2, most, 4):
+        buffers = Neighbours(most, rounds=20)
         assert team.run(neighbours_program["entry"], buffers.address, threads) == threads
         buffers.check(threads)
-    buffers = Neighbours(5, rounds=20)
-    assert team.run(neighbours_program["entry"], buffers.address, 100) == 5
-    buffers.check(5)
+    buffers = Neighbours(most, rounds=20)
+    assert team.run(neighbours_program["entry"], buffers.address, 100) == most
+    buffers.check(most)
 
 
 def test_sleeping_workers_wake(neighbours_program: LoadedObject) -> None:
@@ -556,6 +327,29 @@ def test_workers_spin_as_long_as_it_takes_to_wake_them(
             time.sleep(pause)
             for alone in (0, 100, LONG):
                 run_for(neighbours_program, team, alone)
+
+
+def threads_of(program: LoadedObject, *, together: int, alone: int, expected: int, times: int) -> list[int]:
+    """By how many threads so many runs are done which take that many turns, and are expected to take microseconds."""
+    team = ThreadTeam(2, spin_microseconds=1e7)
+    turns = (ctypes.c_int64 * 2)(together, alone)
+    address = ctypes.addressof(turns)
+    found = [team.run(program["entry"], address, alone=expected) for _ in range(times)]
+    team.stop()
+    return found
+
+
+@pytest.mark.skipif(usable_processors() < 2, reason="threads do not spin where each has no processor")
+def test_what_takes_longer_than_alone_is_done_alone(turns_program: LoadedObject) -> None:
+    """By more and more dispatches at a time; where that is no gain, or what one thread takes is not known, by fewer."""
+    more, many, few, brief = 4 * 10**7, 10**7, 1, 2 * FIRST_GUESS
+    found = threads_of(turns_program, together=many, alone=few, expected=brief, times=60)
+    assert 2 in found
+    assert found.count(2) <= 15  # one of 2, 4, 8, 16 and 32, and those that come too soon after another process's
+    found = threads_of(turns_program, together=many, alone=more, expected=brief, times=60)
+    assert 1 in found
+    assert found.count(1) <= 15
+    assert 1 not in threads_of(turns_program, together=many, alone=few, expected=LONGEST, times=20)
 
 
 def test_brief_and_other_work_from_several_python_threads(neighbours_program: LoadedObject) -> None:
@@ -662,7 +456,7 @@ from opendml.llvm.native import compile_object, load_object
 from opendml.targets.cpu.runtime.barrier_code import barrier_ir
 from opendml.targets.cpu.runtime.thread_team import default_team
 sys.path.insert(0, os.environ["TEST_DIRECTORY"])
-from test_runtime import NEIGHBOURS, Neighbours
+from test_thread_team import NEIGHBOURS, Neighbours
 program = load_object(compile_object(NEIGHBOURS + barrier_ir(host_machine()), host_machine()), ["entry"])
 def run(threads):
     buffers = Neighbours(threads, rounds=50)
