@@ -14,7 +14,7 @@ waked first are tired of it: with 48 threads or more none was awake any longer o
 a third of a millisecond longer. A processor of a virtual machine is now and then away for a millisecond, too."""
 
 LONGEST_YIELDING: Final = 1000
-"""Microseconds that they do so at most where it takes longer to wake one than that, unless there are so many threads."""
+"""Microseconds that they do so at most because it takes long to wake one; that they are many may make it longer."""
 
 OFTEN: Final = 4
 """Barriers of a dispatch at which threads have slept all the same; behind them they sleep as soon as they have spun: a
@@ -60,8 +60,8 @@ define internal i1 @team_is_over(ptr %team) nounwind {
   ret i1 %is_over
 }
 
-; Whether there is %value at %place, or the dispatch is over, before it is time to sleep. Who is waited for may be on this
-; thread's processor, and runs as soon as it is offered.
+; Whether there is %value at %place, or the dispatch is over, before it is time to sleep. Who is waited for may be on
+; this thread's processor, and runs as soon as it is offered.
 define internal i1 @yield_until(ptr %place, i64 %value, ptr %team) nounwind {
 start:
   %yielding_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 13
@@ -126,8 +126,8 @@ define internal void @wait_and_look(ptr %condition, ptr %mutex, ptr %control) no
   ret void
 }
 
-; Return once the worker has the %ticket. How long it spins counts from when its dispatch is over: who is done early must
-; not be asleep once those who are called last are done, or the next dispatch would be as long.
+; Return once the worker has the %ticket. How long it spins counts from when its dispatch is over: who is done early
+; must not be asleep once those who are called last are done, or the next dispatch would be as long.
 define internal void @worker_wait(ptr %worker, ptr %team, i64 %ticket) nounwind {
 start:
   %mutex = getelementptr %worker, ptr %worker, i64 0, i32 7

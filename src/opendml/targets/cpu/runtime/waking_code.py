@@ -31,7 +31,9 @@ process."""
 
 def waking_ir() -> str:
     """LLVM text of the functions."""
-    return written_in(_WAKING, {"$longest_waking": LONGEST_WAKING, "$short_pauses": SHORT_PAUSES, "$yielding": YIELDING})
+    return written_in(
+        _WAKING, {"$longest_waking": LONGEST_WAKING, "$short_pauses": SHORT_PAUSES, "$yielding": YIELDING}
+    )
 
 
 _WAKING = """
