@@ -138,17 +138,16 @@ start:
 acquire:
   %exchange = cmpxchg ptr %team, i64 0, i64 1 acquire monotonic, align 8
   %acquired = extractvalue { i64, i1 } %exchange, 1
-  br i1 %acquired, label %begin, label %run_alone
-begin:
+  br i1 %acquired, label %look_back, label %run_alone
+look_back:
   %now = call i64 @microseconds()
   %is_sparing = call i1 @team_spares_workers(ptr %team, i64 %alone)
   br i1 %is_sparing, label %spare, label %consider
 spare:
   call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null, ptr %control)
-  %spared_end = call i64 @microseconds()
+  %spared_end = call i64 @team_note_end(ptr %team)
   %spared_time = sub i64 %spared_end, %now
   call void @team_judge_alone(ptr %team, i64 %spared_time)
-  call void @team_note_end(ptr %team)
   store atomic i64 0, ptr %team release, align 8
   ret i64 1
 consider:
@@ -194,7 +193,7 @@ release:
   call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null, ptr %control)
   %alone_address = getelementptr %team, ptr %team, i64 0, i32 27
   store atomic i64 0, ptr %alone_address monotonic, align 8
-  call void @team_note_end(ptr %team)
+  %brief_end = call i64 @team_note_end(ptr %team)
   ret i64 1
 run_alone:
   call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null, ptr %control)
@@ -213,19 +212,18 @@ dispatch:
   call void @call_entry(ptr %entry, ptr %args, i64 0, i64 %count, ptr %barrier, ptr %control)
   call void @team_wait(ptr %team, ptr %control)
   call void @team_note_waking(ptr %team)
-  call void @team_note_end(ptr %team)
-  %end = load atomic i64, ptr %last_address monotonic, align 8
+  %end = call i64 @team_note_end(ptr %team)
   %time = sub i64 %end, %now
   call void @team_judge(ptr %team, i64 %alone, i64 %time)
   store atomic i64 0, ptr %team release, align 8
   ret i64 %count
 }
 
-define internal void @team_note_end(ptr %team) nounwind {
+define internal i64 @team_note_end(ptr %team) nounwind {
   %last_address = getelementptr %team, ptr %team, i64 0, i32 20
   %now = call i64 @microseconds()
   store atomic i64 %now, ptr %last_address monotonic, align 8
-  ret void
+  ret i64 %now
 }
 
 ; The same, of a struct of the four and room for a control block: a foreign call with one argument takes half as long.

@@ -60,12 +60,10 @@ define internal i1 @team_is_over(ptr %team) nounwind {
   ret i1 %is_over
 }
 
-; Whether there is %value at %place, or the dispatch is over, before it is time to sleep. Who is waited for may be on
-; this thread's processor, and runs as soon as it is offered.
+; Whether there is %value at %place, or the dispatch is over, before it is time to sleep.
 define internal i1 @yield_until(ptr %place, i64 %value, ptr %team) nounwind {
 start:
-  %yielding_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 13
-  %yielding = load atomic i64, ptr %yielding_address monotonic, align 8
+  %barrier = getelementptr %team, ptr %team, i64 0, i32 17
   %begin = call i64 @microseconds()
   br label %look
 look:
@@ -73,17 +71,28 @@ look:
   %is_there = icmp eq i64 %now, %value
   %is_over = call i1 @team_is_over(ptr %team)
   %is_enough = or i1 %is_there, %is_over
-  br i1 %is_enough, label %leave, label %consider
-consider:
-  %time = call i64 @microseconds()
-  %waited = sub i64 %time, %begin
-  %is_long = icmp uge i64 %waited, %yielding
-  br i1 %is_long, label %leave, label %yield
+  br i1 %is_enough, label %leave, label %yield
 yield:
-  call void @thread_yield()
-  br label %look
+  %is_time_left = call i1 @yield_since(ptr %barrier, i64 %begin)
+  br i1 %is_time_left, label %look, label %leave
 leave:
   ret i1 %is_enough
+}
+
+; Offer the processor, if it has not been done for long enough: who is waited for may be on this one, and runs then.
+define internal i1 @yield_since(ptr %barrier, i64 %begin) nounwind {
+start:
+  %yielding_address = getelementptr %barrier, ptr %barrier, i64 0, i32 13
+  %yielding = load atomic i64, ptr %yielding_address monotonic, align 8
+  %time = call i64 @microseconds()
+  %waited = sub i64 %time, %begin
+  %is_time_left = icmp ult i64 %waited, %yielding
+  br i1 %is_time_left, label %yield, label %leave
+yield:
+  call void @thread_yield()
+  br label %leave
+leave:
+  ret i1 %is_time_left
 }
 
 ; Wait until no worker runs.
@@ -204,22 +213,15 @@ leave:
 define internal i1 @barrier_yield(ptr %barrier, i64 %generation) nounwind {
 start:
   %generation_address = getelementptr %barrier, ptr %barrier, i64 0, i32 2
-  %yielding_address = getelementptr %barrier, ptr %barrier, i64 0, i32 13
-  %yielding = load atomic i64, ptr %yielding_address monotonic, align 8
   %begin = call i64 @microseconds()
   br label %look
 look:
   %now = load atomic i64, ptr %generation_address acquire, align 8
   %is_open = icmp ne i64 %now, %generation
-  br i1 %is_open, label %leave, label %consider
-consider:
-  %time = call i64 @microseconds()
-  %waited = sub i64 %time, %begin
-  %is_long = icmp uge i64 %waited, %yielding
-  br i1 %is_long, label %leave, label %yield
+  br i1 %is_open, label %leave, label %yield
 yield:
-  call void @thread_yield()
-  br label %look
+  %is_time_left = call i1 @yield_since(ptr %barrier, i64 %begin)
+  br i1 %is_time_left, label %look, label %leave
 leave:
   ret i1 %is_open
 }

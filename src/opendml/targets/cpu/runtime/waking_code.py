@@ -25,8 +25,7 @@ SHORT_PAUSES: Final = 2
 """The number of the one that says how long workers spin: how long it takes to wake who has slept for a short time."""
 
 LONGEST_WAKING: Final = 2000
-"""Microseconds that a worker has taken to wake up at most: one that has taken longer has had to wait for another
-process."""
+"""Microseconds up to which it counts: a worker that takes longer has had to wait for another process."""
 
 
 def waking_ir() -> str:
@@ -44,11 +43,9 @@ start:
   %started_address = getelementptr %team, ptr %team, i64 0, i32 9
   %started = load i64, ptr %started_address, align 8
   %is_short = icmp ult i64 %started, %target
-  br i1 %is_short, label %leave, label %begin
-begin:
-  br label %check
+  br i1 %is_short, label %leave, label %check
 check:
-  %k = phi i64 [ 0, %begin ], [ %k_next, %next ]
+  %k = phi i64 [ 0, %start ], [ %k_next, %next ]
   %is_end = icmp uge i64 %k, %target
   br i1 %is_end, label %leave, label %next
 next:
@@ -168,13 +165,18 @@ leave:
 }
 
 define internal void @worker_measure(ptr %team) nounwind {
+start:
   %called_address = getelementptr %team, ptr %team, i64 0, i32 22
   %called = load atomic i64, ptr %called_address monotonic, align 8
   %now = call i64 @microseconds()
   %time = sub i64 %now, %called
-  %bounded = call i64 @llvm.umin.i64(i64 %time, i64 $longest_waking)
+  %counts = icmp ult i64 %time, $longest_waking
+  br i1 %counts, label %count, label %leave
+count:
   %slowest_address = getelementptr %team, ptr %team, i64 0, i32 25
-  %before = atomicrmw umax ptr %slowest_address, i64 %bounded monotonic, align 8
+  %before = atomicrmw umax ptr %slowest_address, i64 %time monotonic, align 8
+  br label %leave
+leave:
   ret void
 }
 
