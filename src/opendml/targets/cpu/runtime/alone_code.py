@@ -1,10 +1,11 @@
 """The LLVM text of when a caller does without workers, although they are there.
 
 A virtual machine's processors may be fewer in truth than it knows, and other processes may have them: then threads
-wait at each barrier for one that does not run, and all of them take longer than the caller would alone. Where a
-dispatch of little work has taken far longer than that, the next one is a trial, which the caller does alone. If that
-takes less time, so are the next ones done, after each further such trial twice as many of them. If it does not, what
-was expected is wrong, and dispatches are not judged for a while, each time for twice as many.
+wait at each barrier for one that does not run, and all of them take longer than the caller would alone. Where two
+dispatches of little work in a row have taken far longer than that (one may have met memory that was new, or a processor
+that was away once), the next one is a trial, which the caller does alone. If that takes less time, so are the next ones
+done, after each further such trial twice as many of them. If it does not, what was expected is wrong, and dispatches
+are not judged for a while, each time for twice as many.
 """
 
 from __future__ import annotations
@@ -70,8 +71,17 @@ compare:
   %takes_longer = icmp ugt i64 %time, %most
   %is_expected = icmp ult i64 %alone, $longest
   %is_slow = and i1 %takes_longer, %is_expected
+  %gains_address = getelementptr %team, ptr %team, i64 0, i32 32
+  %is_second_address = getelementptr %team, ptr %team, i64 0, i32 35
   br i1 %is_slow, label %suspect, label %forget
 suspect:
+  %is_second = load i64, ptr %is_second_address, align 8
+  store i64 1, ptr %is_second_address, align 8
+  %gains = load i64, ptr %gains_address, align 8
+  %either = or i64 %is_second, %gains
+  %is_first = icmp eq i64 %either, 0
+  br i1 %is_first, label %leave, label %try
+try:
   %slow_address = getelementptr %team, ptr %team, i64 0, i32 34
   store i64 %time, ptr %slow_address, align 8
   %solos_address = getelementptr %team, ptr %team, i64 0, i32 29
@@ -80,8 +90,8 @@ suspect:
   store i64 1, ptr %is_trial_address, align 8
   br label %leave
 forget:
-  %gains_address = getelementptr %team, ptr %team, i64 0, i32 32
   store i64 0, ptr %gains_address, align 8
+  store i64 0, ptr %is_second_address, align 8
   br label %leave
 leave:
   ret void

@@ -51,7 +51,8 @@ _TYPES = """
                i64, i64, i64, i64, i64, [$wakings x i64], i64, i64, i64,
 ;              28 workers that each thread calls; in dispatches: 29 how many the caller is yet to do alone, 30 whether
 ;              that is a trial, 31 how many are yet not to be judged, 32 how often in a row a trial was sooner, 33 how
-;              often it was not; 34 how many microseconds the one before the trial took   36 workers that sleep
-               i64, i64, i64, i64, i64, i64, i64, [8 x i8], i64, [56 x i8] }
+;              often it was not; 34 how many microseconds the one before the trial took, 35 whether one has taken too
+;              long   36 workers that sleep
+               i64, i64, i64, i64, i64, i64, i64, i64, i64, [56 x i8] }
 ; The workers lie behind their team.
 """
