@@ -29,7 +29,7 @@ from opendml.expression.ir import (
     index,
 )
 from opendml.expression.notation import Words, written
-from opendml.expression.rewriting import inner_first
+from opendml.expression.rewriting import inner_first, walk
 
 NOTHING: Final = frozenset[Any]()
 
@@ -226,6 +226,11 @@ class Element(Expression):
 
     def words(self) -> Words:
         return [f"{self.tensor.name}@(", *_address_words(self.address), ")"]
+
+
+def loads_of(*expressions: Expression) -> list[Element]:
+    """All loads in expressions, those of the steps of folds too."""
+    return [e for expression in expressions for e in walk(expression) if isinstance(e, Element)]
 
 
 def is_unsafe(e: Expression) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from opendml.expression.affine import Affine, Dependencies, Element, affine, is_unsafe, total
+from opendml.expression.affine import Affine, Dependencies, Element, affine, is_unsafe, loads_of, total
 from opendml.expression.element_types import I64
 from opendml.expression.ir import Axis, Binary, Cast, Expression, Fold, Index, Select, Unary, binary, constant, index
 from opendml.expression.rewriting import Rewriter, walk
@@ -31,7 +31,7 @@ def _next_rows(
     stores: Sequence[ElementStore], outer: Sequence[Axis], vector: Axis, tuning: Tuning, line: int
 ) -> Iterator[Element]:
     dependencies = Dependencies()
-    for e in (e for s in stores for e in walk(s.value) if isinstance(e, Element)):
+    for e in loads_of(*(store.value for store in stores)):
         row_bytes = vector.size * e.type.bits // 8
         is_near = e.tensor.extent * e.type.bits // 8 < tuning.prefetched_bytes
         if is_near or e.address.coefficient(vector) != 1 or not line <= row_bytes < tuning.prefetched_run_bytes:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from opendml.expression.affine import Element
+from opendml.expression.affine import Element, loads_of
 from opendml.expression.ir import Axis, Const, Fold, Tensor
 from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute
@@ -228,7 +228,7 @@ def _rows_together(axes: list[Axis], stores: Sequence[ElementStore]) -> list[Axi
     if margins is None or margins.along not in axes or not has_parted_rows(stores[0]):
         return axes
     along = margins.along
-    loads = [e.address for store in stores for e in walk(store.value) if isinstance(e, Element)]
+    loads = [e.address for e in loads_of(*(store.value for store in stores))]
     steps = [(a.coefficient(along) * along.size, a) for a in loads]
     rows = [axis for axis in axes if all(step == a.coefficient(axis) for step, a in steps) and any(s for s, _ in steps)]
     others = [axis for axis in axes if axis not in (*rows[:1], along)]
@@ -237,8 +237,7 @@ def _rows_together(axes: list[Axis], stores: Sequence[ElementStore]) -> list[Axi
 
 def _is_plain(stores: Sequence[ElementStore]) -> bool:
     """Whether all places are sums of axes, but for rows with margins, and all loads may be done in any case."""
-    elements = [e for store in stores for e in walk(store.value) if isinstance(e, Element)]
-    is_safe = all(e.safe and e.address.is_pure for e in elements)
+    is_safe = all(e.safe and e.address.is_pure for e in loads_of(*(store.value for store in stores)))
     return is_safe and all(store.address.is_pure or store.margins is not None for store in stores)
 
 

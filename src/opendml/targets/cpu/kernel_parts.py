@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opendml.expression.affine import Dependencies, Element
+from opendml.expression.affine import Dependencies, Element, loads_of
 from opendml.expression.ir import Binary, Cast, Expression, Fold, FusedMultiplyAdd, Part, Select, Tensor, Unary
 from opendml.expression.rewriting import walk
 from opendml.targets.cpu.kernels import ComputeKernel
@@ -27,18 +27,12 @@ def folds_along_vector(kernel: ComputeKernel) -> list[Fold]:
 
 def elements_of(kernel: ComputeKernel) -> list[Element]:
     """All loads."""
-    return [e for store in kernel.stores for e in loads_of(store.value)]
-
-
-def loads_of(expression: Expression) -> list[Element]:
-    """All loads in it, those of the steps of folds too."""
-    return [e for e in walk(expression) if isinstance(e, Element)]
+    return loads_of(*(store.value for store in kernel.stores))
 
 
 def scattered_by(fold: Fold, tuning: Tuning) -> set[Tensor]:
     """The tensors of which the steps of a fold read places far from one another."""
-    loads = (e for e in walk(fold) if isinstance(e, Element))
-    return {e.tensor for e in loads if _spread(e, fold) * e.type.bits // 8 > tuning.window_bytes}
+    return {e.tensor for e in loads_of(fold) if _spread(e, fold) * e.type.bits // 8 > tuning.window_bytes}
 
 
 def _spread(e: Element, fold: Fold) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opendml.expression.affine import Element, bytes_between
+from opendml.expression.affine import Element, bytes_between, loads_of
 from opendml.expression.ir import Axis, Expression, Fold, Tensor
 from opendml.expression.rewriting import walk
 from opendml.targets.cpu.kernel_parts import (
@@ -13,7 +13,6 @@ from opendml.targets.cpu.kernel_parts import (
     elements_of,
     folds_along_vector,
     is_part,
-    loads_of,
     scattered_by,
     work_of_operation,
 )
@@ -42,7 +41,7 @@ def prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
         ahead |= {s.tensor: tuning.stored_prefetch_distance for s in kernel.stores if is_far(s.tensor, tuning)}
     for fold in folds:
         for tensor in scattered_by(fold, tuning) & ahead.keys():
-            moves = {e.address.coefficient(fold.axes[-1]) for e in walk(fold) if isinstance(e, Element)}
+            moves = {e.address.coefficient(fold.axes[-1]) for e in loads_of(fold)}
             del ahead[tensor]
             steps = min(tuning.prefetch_steps, fold.axes[-1].size // tuning.prefetch_steps)
             if len(fold.axes) == 1 and len(moves) == 1 and 2 * steps >= tuning.prefetch_steps:
@@ -62,7 +61,7 @@ def expected(kernel: ComputeKernel, tuning: Tuning) -> tuple[Element, ...]:
     is_long = all(fold.contract and fold.partials == 1 and fold.steps >= tuning.hiding_steps for fold in folds)
     if kernel.vector is None or not folds or not is_long:
         return ()
-    inside = {e for fold in folds for e in loads_of(fold)}
+    inside = set(loads_of(*folds))
     return tuple(
         e
         for e in dict.fromkeys(elements_of(kernel))
@@ -74,7 +73,7 @@ def expected(kernel: ComputeKernel, tuning: Tuning) -> tuple[Element, ...]:
 def next_squares(rows: Axis, lanes: int, roots: Sequence[Expression], tuning: Tuning) -> dict[Tensor, int]:
     """The large tensors of which lines of the next rows are asked for, and how many bytes further these lie."""
     ahead = dict[Tensor, int]()
-    for e in (e for root in roots for e in loads_of(root)):
+    for e in loads_of(*roots):
         if is_far(e.tensor, tuning):
             distance = lanes * bytes_between(e, rows)
             ahead[e.tensor] = distance if distance <= tuning.next_row_bytes else tuning.prefetch_distance
@@ -87,7 +86,7 @@ def rows_of_updates(kernel: ScatterKernel, tuning: Tuning) -> tuple[tuple[Elemen
     if len(kernel.loops) < 2 or kernel.loops[-1] in dict(kernel.blocks):
         return ()
     row, last = kernel.loops[-2:]
-    loads = dict.fromkeys([*loads_of(kernel.where), *loads_of(kernel.store.value)])
+    loads = dict.fromkeys(loads_of(kernel.where, kernel.store.value))
     parts = {e: last.size * e.type.bits // 8 for e in loads if e.address.is_pure and e.address.coefficient(last) == 1}
     return tuple(
         (e, -(-tuning.prefetch_distance // part))

@@ -19,6 +19,7 @@ from opendml.expression.affine import (
     affine,
     bytes_between,
     follows_axes,
+    loads_of,
     threshold_form,
 )
 from opendml.expression.element_types import BOOL, ElementType
@@ -43,7 +44,6 @@ from opendml.targets.cpu.kernel_parts import (
     all_folds,
     elements_of,
     folds_along_vector,
-    loads_of,
     scattered_by,
     work_of_values,
 )
@@ -141,7 +141,7 @@ def schedule_scan(scan: Scan, target: CpuTarget) -> ScanKernel:
 def _runs_along_memory(scan: Scan, stores: Sequence[ElementStore], step: Sequence[Expression]) -> bool:
     """Whether a scan reads and writes its points where they lie next to each other, one after the other, and whatever
     conditions say."""
-    loads = [e for x in (*step, *(s.value for s in stores)) for e in walk(x) if isinstance(e, Element)]
+    loads = loads_of(*step, *(store.value for store in stores))
     addresses = [(s.address, (-1, 1)) for s in stores] + [(e.address, (-1, 0, 1)) for e in loads]
     is_along = all(a.is_pure and a.coefficient(scan.along) in steps for a, steps in addresses)
     is_apart = {store.tensor for store in stores}.isdisjoint(e.tensor for e in loads)
@@ -599,7 +599,7 @@ def _folds_wait(kernel: ComputeKernel, tuning: Tuning) -> bool:
     is_stored = all(abs(store.address.coefficient(vector)) == 1 for store in kernel.stores)
     if not is_plain or not is_stored or along.size < 2 * least or not all(e.safe for e in loads):
         return False
-    rows = [e for fold in folds for e in loads_of(fold) if e.address.coefficient(along)]
+    rows = [e for e in loads_of(*folds) if e.address.coefficient(along)]
     are_runs = all(e.address.is_pure and e.address.coefficient(vector) == 1 for e in rows)
     are_apart = all(abs(bytes_between(e, along)) >= tuning.fold_row_bytes for e in rows)
     return bool(rows) and are_runs and are_apart and all(is_far(e.tensor, tuning) for e in rows)

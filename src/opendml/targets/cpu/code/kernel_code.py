@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from opendml.expression.affine import Element
+from opendml.expression.affine import Element, loads_of
 from opendml.expression.ir import Axis, Tensor
-from opendml.expression.rewriting import walk
 from opendml.llvm.builder import Builder
 from opendml.llvm.native import STRAIGHT
 from opendml.loops.alignment import ALIGNMENT
+from opendml.loops.nest import ElementStore
 from opendml.targets.cpu.code.evaluation import Evaluator
 from opendml.targets.cpu.code.memory import Pointer
 from opendml.targets.cpu.code.nest_code import write_nest
@@ -88,8 +88,8 @@ def _origins(kernel: ComputeKernel | ContractionKernel | ScanKernel | ScatterKer
         expressions.append(kernel.key)
     elif isinstance(kernel, ContractionKernel) and kernel.panel is not None:
         expressions.append(kernel.panel.source)
-    elements = [e for root in expressions for e in walk(root) if isinstance(e, Element)]
+    places: list[ElementStore | Element] = [*stores, *loads_of(*expressions)]
     origins: dict[Tensor, int] = {}
-    for tensor, address in [(s.tensor, s.address) for s in stores] + [(e.tensor, e.address) for e in elements]:
-        origins[tensor] = min(origins.get(tensor, address.constant), address.constant)
+    for place in places:
+        origins[place.tensor] = min(origins.get(place.tensor, place.address.constant), place.address.constant)
     return origins

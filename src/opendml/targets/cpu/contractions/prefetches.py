@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from opendml.expression.affine import Affine, Element, bytes_between
+from opendml.expression.affine import Affine, Element, bytes_between, loads_of
 from opendml.expression.ir import Axis, Fold
 from opendml.expression.rewriting import walk
 from opendml.loops.nest import ElementStore
@@ -151,7 +151,7 @@ def next_strip(problem: Problem, tile: Tile) -> tuple[Element, ...]:
 def loads_of_results(store: ElementStore, fold: Fold) -> list[Element]:
     """What is loaded to make of a sum what is stored, not for the sum itself."""
     inside = set(walk(fold))
-    return [e for e in walk(store.value) if isinstance(e, Element) and e not in inside]
+    return [e for e in loads_of(store.value) if e not in inside]
 
 
 def are_results_far(problem: Problem, tile: Tile) -> bool:

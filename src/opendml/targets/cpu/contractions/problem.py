@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from opendml.expression.affine import Dependencies, Element
+from opendml.expression.affine import Dependencies, Element, loads_of
 from opendml.expression.ir import WORD_PRODUCTS, Axis, Binary, Expression, Fold
-from opendml.expression.rewriting import walk
 from opendml.loops.nest import ElementStore
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.words_in_memory import word_in_memory
@@ -121,4 +120,4 @@ def _elements(factor: Expression) -> list[Element]:
     """What a factor loads: a word that lies in memory as one element."""
     word = word_in_memory(factor)
     element = None if word is None else word.element
-    return [e for e in walk(factor) if isinstance(e, Element)] if element is None else [element]
+    return loads_of(factor) if element is None else [element]

@@ -7,9 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from opendml.expression.affine import Affine, Element, bytes_between
+from opendml.expression.affine import Affine, Element, bytes_between, loads_of
 from opendml.expression.ir import Axis, Expression, Variable
-from opendml.expression.rewriting import walk
 from opendml.loops.nest import At, Body, Node, Points, Prefetch, nodes_of
 from opendml.loops.nest_integers import Least, Position, Product, Quotient, Sum
 from opendml.targets.cpu.contraction import ContractionKernel
@@ -228,7 +227,7 @@ class Asking:
         """The lines of what is the same for all points of a tile: of this strip, and of the next one what its sums
         begin with."""
         kernel, nodes = self.kernel, tuple[Node, ...]()
-        begins = dict.fromkeys(e for first in kernel.fold.initial for e in walk(first) if isinstance(e, Element))
+        begins = dict.fromkeys(loads_of(*kernel.fold.initial))
         loads = [ask for ask in self._asked() if not ask.is_stored]
         loads += [Prefetch(e.tensor, moved(e.address, kernel.vector, kernel.lanes * counts.vectors)) for e in begins]
         for ask in loads:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from opendml.expression.affine import Affine, Element
+from opendml.expression.affine import Affine, Element, loads_of
 from opendml.expression.ir import Axis, Binary, Expression, Part, Tensor, Variable, temporary
-from opendml.expression.rewriting import substitute, walk
+from opendml.expression.rewriting import substitute
 from opendml.loops.nest import (
     Accumulate,
     At,
@@ -321,7 +321,7 @@ class _Maker:
         steps, stores = list(kernel.fold.axes), fill.stores
         if self.end is None:
             steps, stores = coalesce(steps, stores)
-        loads = {e.address for e in walk(stores[0].value) if isinstance(e, Element)}
+        loads = {e.address for e in loads_of(stores[0].value)}
         merged = (axis for axis in steps if axis not in kernel.fold.axes)
         along = next((a for a in merged if {load.coefficient(a) for load in loads} == {1}), panel.transposed)
         rest = [axis for axis in steps if axis is not along]
