@@ -158,6 +158,8 @@ def _run(arguments: argparse.Namespace) -> int:
     racing = contestants(arguments.threads)
     versions = [(contestant.name, contestant.version) for contestant in racing]
     run = Run(facts_of_this_machine(versions, arguments.threads, effort.seconds, effort.minimum_rounds, pattern))
+    if run.facts.variables:
+        _say(f"not the best that contestants can do: {run.facts.variables_told}")
     keeper = Keeper(run, arguments.save, None if arguments.minutes is None else arguments.minutes * 60)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress, keeper.keeping():

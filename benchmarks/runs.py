@@ -40,6 +40,21 @@ COMPILATION: Final = "compilation"
 GROWTH: Final = "growth"
 
 
+CHOOSING: Final = (
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+    "NPY_DISABLE_CPU_FEATURES",
+    "ATEN_CPU_CAPABILITY",
+    "ONEDNN_MAX_CPU_ISA",
+    "DNNL_MAX_CPU_ISA",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "MKL_DEBUG_CPU_TYPE",
+    "MKL_CBWR",
+)
+"""Variables of the environment by which libraries take other code than the best one for a processor: figures with them
+are not those of the libraries as they come."""
+
+
 class UnreadableRunError(Exception):
     """A file is not a run of the benchmarks; the message says what is wrong with it."""
 
@@ -48,7 +63,8 @@ class UnreadableRunError(Exception):
 class Facts:
     """What is true of a whole run. ``machine``: the processor, ``system``: what runs on it; ``contestants``: with their
     versions; ``seconds`` and ``rounds``: how long a row is measured at least; ``pattern``: which rows were chosen, all
-    if it is empty; ``code``: the commit that was measured, None where that is not known."""
+    if it is empty; ``code``: the commit that was measured, None where that is not known; ``variables``: those of
+    ``CHOOSING`` that were set, likewise."""
 
     machine: str
     system: str
@@ -59,6 +75,12 @@ class Facts:
     date: str
     pattern: str = ""
     code: str | None = field(default=None, metadata=CAME_LATER)
+    variables: tuple[str, ...] | None = field(default=None, metadata=CAME_LATER)
+
+    @property
+    def variables_told(self) -> str:
+        """For readers, if there are any."""
+        return f"with {', '.join(self.variables)}" if self.variables else ""
 
     @property
     def code_told(self) -> str:
@@ -72,7 +94,7 @@ class Facts:
         threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
         return [
             f"Machine: {self.machine}, {threads}; {self.system}; {self.date}",
-            f"Contestants: {peers}",
+            f"Contestants: {peers}" + (f", {self.variables_told}" if self.variables else ""),
             f"Code: {self.code_told}",
             f"A row: {self.seconds:g} s, {self.rounds} rounds at least"
             + (f"; rows that match {self.pattern!r}" if self.pattern else ""),
@@ -183,6 +205,7 @@ def facts_of_this_machine(
         datetime.date.today().isoformat(),
         pattern,
         commit_of(Path(opendml.__file__).parent),
+        tuple(f"{name}={os.environ[name]}" for name in CHOOSING if os.environ.get(name)),
     )
 
 

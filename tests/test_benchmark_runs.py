@@ -163,6 +163,21 @@ def test_a_run_on_some_of_the_processors_is_one_of_the_same_machine(monkeypatch:
     assert facts(16).machine != whole and "no more than baseline" in facts(16).machine
 
 
+def test_variables_that_choose_code_are_facts_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever chooses slower code for a peer is told to readers."""
+    runs = module("runs")
+    for name in runs.CHOOSING:
+        monkeypatch.delenv(name, raising=False)
+
+    def facts() -> Any:
+        return runs.facts_of_this_machine((("opendml", "1"), ("NumPy", "2")), 2, 0.5, 9, "")
+
+    assert facts().variables == () and "with" not in "".join(facts().lines)
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+    assert facts().variables == ("OPENBLAS_CORETYPE=Haswell",)
+    assert "Contestants: opendml 1, NumPy 2, with OPENBLAS_CORETYPE=Haswell" in facts().lines
+
+
 def test_text_of_libraries_stays_on_its_line(tmp_path: Path) -> None:
     saved = run_of({"case": {}})
     saved.operators[0].faults = {"PyTorch": "one\ntwo\x1b[31m"}
