@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from opendml.targets.cpu.runtime.platform_code import written_in
+from opendml.targets.cpu.runtime.waking_code import LONGEST_WAKING
 
 LOST: Final = 100
 """Microseconds by which, at least, a dispatch has taken more than twice as long as it would have alone."""
@@ -27,7 +28,13 @@ MOST_DOUBLINGS: Final = 8
 
 def alone_ir() -> str:
     """LLVM text of the functions."""
-    return written_in(_ALONE, {"$lost": LOST, "$longest": LONGEST, "$most_doublings": MOST_DOUBLINGS})
+    numbers = {
+        "$lost": LOST,
+        "$longest_waking": LONGEST_WAKING,
+        "$longest": LONGEST,
+        "$most_doublings": MOST_DOUBLINGS,
+    }
+    return written_in(_ALONE, numbers)
 
 
 _ALONE = """
@@ -55,6 +62,7 @@ leave:
 }
 
 ; All threads have taken %time microseconds for what was expected to take one %alone: perhaps the next is a trial.
+; What it takes to wake those that sleep does not count.
 define internal void @team_judge(ptr %team, i64 %alone, i64 %time) nounwind {
 start:
   %trusted_address = getelementptr %team, ptr %team, i64 0, i32 31
@@ -66,8 +74,13 @@ trust:
   store i64 %trusted_less, ptr %trusted_address, align 8
   br label %leave
 compare:
+  %called_address = getelementptr %team, ptr %team, i64 0, i32 22
+  %called = load atomic i64, ptr %called_address monotonic, align 8
+  %were_awake = icmp eq i64 %called, 0
+  %waking = select i1 %were_awake, i64 0, i64 $longest_waking
   %twice = mul i64 %alone, 2
-  %most = add i64 %twice, $lost
+  %more = add i64 %twice, $lost
+  %most = add i64 %more, %waking
   %takes_longer = icmp ugt i64 %time, %most
   %is_expected = icmp ult i64 %alone, $longest
   %is_slow = and i1 %takes_longer, %is_expected

@@ -16,6 +16,10 @@ a third of a millisecond longer. A processor of a virtual machine is now and the
 LONGEST_YIELDING: Final = 1000
 """Microseconds that they do so at most because it takes long to wake one; that they are many may make it longer."""
 
+LONGEST_ALONE: Final = 4000
+"""Microseconds that workers who have been waked wait at most for the end of what the caller does alone meanwhile: such
+work saves less than it takes to wake them, which is two milliseconds at most."""
+
 OFTEN: Final = 4
 """Barriers of a dispatch at which threads have slept all the same; behind them they sleep as soon as they have spun: a
 processor that is away for long may wait for one of those that are looking."""
@@ -23,7 +27,8 @@ processor that is away for long may wait for one of those that are looking."""
 
 def waiting_ir(host: Machine) -> str:
     """LLVM text of how the caller, workers, and all of them at a barrier wait."""
-    return filled(written_in(_WAITING, {"$longest_yielding": LONGEST_YIELDING, "$often": OFTEN}), host)
+    numbers = {"$longest_yielding": LONGEST_YIELDING, "$longest_alone": LONGEST_ALONE, "$often": OFTEN}
+    return filled(written_in(_WAITING, numbers), host)
 
 
 _WAITING = """
@@ -60,10 +65,16 @@ define internal i1 @team_is_over(ptr %team) nounwind {
   ret i1 %is_over
 }
 
-; Whether there is %value at %place, or the dispatch is over, before it is time to sleep.
+; Whether there is %value at %place, or the dispatch is over, before it is time to sleep. Who has been waked for the
+; dispatch after one that the caller does alone must not sleep again before that: it is little work.
 define internal i1 @yield_until(ptr %place, i64 %value, ptr %team) nounwind {
 start:
-  %barrier = getelementptr %team, ptr %team, i64 0, i32 17
+  %alone_address = getelementptr %team, ptr %team, i64 0, i32 27
+  %alone = load atomic i64, ptr %alone_address monotonic, align 8
+  %is_alone = icmp ne i64 %alone, 0
+  %yielding_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 13
+  %yielding = load atomic i64, ptr %yielding_address monotonic, align 8
+  %limit = select i1 %is_alone, i64 $longest_alone, i64 %yielding
   %begin = call i64 @microseconds()
   br label %look
 look:
@@ -73,20 +84,18 @@ look:
   %is_enough = or i1 %is_there, %is_over
   br i1 %is_enough, label %leave, label %yield
 yield:
-  %is_time_left = call i1 @yield_since(ptr %barrier, i64 %begin)
+  %is_time_left = call i1 @yield_since(i64 %begin, i64 %limit)
   br i1 %is_time_left, label %look, label %leave
 leave:
   ret i1 %is_enough
 }
 
-; Offer the processor, if it has not been done for long enough: who is waited for may be on this one, and runs then.
-define internal i1 @yield_since(ptr %barrier, i64 %begin) nounwind {
+; Offer the processor, if that has not been done for so long: who is waited for may be on this one, and runs then.
+define internal i1 @yield_since(i64 %begin, i64 %limit) nounwind {
 start:
-  %yielding_address = getelementptr %barrier, ptr %barrier, i64 0, i32 13
-  %yielding = load atomic i64, ptr %yielding_address monotonic, align 8
   %time = call i64 @microseconds()
   %waited = sub i64 %time, %begin
-  %is_time_left = icmp ult i64 %waited, %yielding
+  %is_time_left = icmp ult i64 %waited, %limit
   br i1 %is_time_left, label %yield, label %leave
 yield:
   call void @thread_yield()
@@ -213,6 +222,8 @@ leave:
 define internal i1 @barrier_yield(ptr %barrier, i64 %generation) nounwind {
 start:
   %generation_address = getelementptr %barrier, ptr %barrier, i64 0, i32 2
+  %yielding_address = getelementptr %barrier, ptr %barrier, i64 0, i32 13
+  %yielding = load atomic i64, ptr %yielding_address monotonic, align 8
   %begin = call i64 @microseconds()
   br label %look
 look:
@@ -220,7 +231,7 @@ look:
   %is_open = icmp ne i64 %now, %generation
   br i1 %is_open, label %leave, label %yield
 yield:
-  %is_time_left = call i1 @yield_since(ptr %barrier, i64 %begin)
+  %is_time_left = call i1 @yield_since(i64 %begin, i64 %yielding)
   br i1 %is_time_left, label %look, label %leave
 leave:
   ret i1 %is_open
