@@ -243,12 +243,18 @@ _GUARD: Final = {
 }
 
 
+_PARTIALS: Final = {
+    "partials": " in lanes",
+    "partials of each lane": ", each point's in lanes",
+    "partials side by side": ", each point's in lanes, side by side",
+}
+
+
 def _folding(folding: Folding, verb: str) -> list[str]:
     """The axes of a fold in order; those that are written out are ``unrolled``."""
     fold, overlap = folding.fold, folding.overlap
     axes = ", ".join(f"{'unrolled ' if a in folding.unrolled else ''}{a.name} < {a.size}" for a in fold.axes)
-    lanes = " in lanes" if folding.how == "partials" else ", each point's in lanes"
-    partials = f", {fold.partials} partial results{lanes}" if folding.how != "points" else ""
+    partials = f", {fold.partials} partial results{_PARTIALS[folding.how]}" if folding.how != "points" else ""
     order = "" if overlap is None else f", in the order of {_sum(overlap)}, each point's in their own"
     inner = [line for ahead in folding.ahead for line in _folding(ahead, "before, reduce")]
     inner += _steps(folding.steps, "a step")

@@ -26,9 +26,9 @@ How = Literal["jump", "lanes", "known lanes", "rarely"]
 each where it is taken; in ``known lanes`` where it is known as the points stand which ones these are, so that a branch
 that none takes is left out; ``rarely``, the first one only if some lane takes it, but then at all of them."""
 
-Folded = Literal["points", "partials", "partials of each lane"]
+Folded = Literal["points", "partials", "partials of each lane", "partials side by side"]
 """What the states of a fold are lanes of: ``points`` side by side; its ``partials``, once for all points if it is the
-same at all of them, else one point after the other."""
+same at all of them, else of one point after the other, or step by step of all of them, ``side by side``."""
 
 Guard = Literal["always", "jump", "jumps", "lanes", "known lanes"]
 """How steps that a fold leaves out are: none are; a ``jump`` of all points; ``jumps`` of each; in ``lanes``, where

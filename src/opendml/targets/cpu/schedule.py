@@ -243,7 +243,7 @@ def _lanes(kernel: ComputeKernel, target: CpuTarget) -> int:
         return 1
     folds = folds_along_vector(kernel)
     if any(fold.partials > 1 for fold in folds):
-        return 1
+        return _sums_side_by_side(kernel, folds, target)
     tuning, sizes = target.tuning, _access_bytes(kernel)
     largest = max(sizes)
     register = target.machine.vector_bytes
@@ -264,6 +264,22 @@ def _lanes(kernel: ComputeKernel, target: CpuTarget) -> int:
         if is_scattered and items >= tuning.items and target.machine.vector_registers >= 32:
             lanes = longer
     return power_below(min(lanes, kernel.vector.size))
+
+
+def _sums_side_by_side(kernel: ComputeKernel, folds: Sequence[Fold], target: CpuTarget) -> int:
+    """How many sums whose partial results are lanes are done together: where all of them read the same long run."""
+    vector, tuning, machine = kernel.vector, target.tuning, target.machine
+    assert vector is not None
+    if len(folds) > 1 or not folds[0].contract or kernel.tile is not None or kernel.rows is not None:
+        return 1
+    (fold,) = folds
+    shared = [
+        e for e in loads_of(fold) if not e.address.coefficient(vector) and e.address.coefficient(fold.axes[-1]) == 1
+    ]
+    run = max((e.type.bits // 8 * fold.steps for e in shared), default=0)
+    registers = -(-fold.partials * fold.type.bits // 8 // machine.vector_bytes)
+    count = power_below(min(tuning.rows_side_by_side, machine.vector_registers // 2 // registers))
+    return count if run >= tuning.shared_row_bytes and vector.size % count == 0 else 1
 
 
 def _in_registers(count: int, most: int, register: int, sizes: Collection[int]) -> int:

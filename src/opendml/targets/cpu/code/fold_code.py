@@ -11,7 +11,7 @@ from opendml.expression.element_types import BOOL
 from opendml.expression.folds import extreme_comparison
 from opendml.expression.ir import Axis, Binary, Expression, Fold, Part, Tensor
 from opendml.expression.rewriting import conjuncts, step_limits
-from opendml.llvm.values import Value, index_value
+from opendml.llvm.values import Value, index_value, vector_type
 from opendml.loops.plans import AS_THEY_STAND, Folding, Overlap, Steps
 from opendml.targets.cpu.code.choice_code import KnownLanes, masked
 from opendml.targets.cpu.code.memory import first_lanes
@@ -119,9 +119,9 @@ class FoldWriter:
 
         def again() -> list[Value]:
             with evaluator.memory.anew():
-                return [v for state in self._stepped(folding, points, states) for v in state]
+                return _joined(self._stepped(folding, points, states))
 
-        values = self._builder.branch(has_others, again, lambda: [v for state in found for v in state])
+        values = self._builder.branch(has_others, again, lambda: _joined(found))
         return _split(values, shape)
 
     def _load_neighbours(self, folding: Folding, axes: Sequence[Axis], points: Sequence[Point]) -> None:
@@ -215,10 +215,10 @@ class FoldWriter:
             with self._evaluator.scope():
                 moved = [p.at(axis, position) for p in points]
                 inner = self._along(folding, rest, moved, _split(values, shape))
-                return [v for state in inner for v in state]
+                return _joined(inner)
 
-        flat = [v for state in states for v in state]
-        return _split(self._builder.loop("0", self._step_count(folding.fold, axis, points), 1, flat, body), shape)
+        count = self._step_count(folding.fold, axis, points)
+        return _split(self._builder.loop("0", count, 1, _joined(states), body), shape)
 
     def _step_count(self, fold: Fold, axis: Axis, points: list[Point]) -> str:
         """As many steps along an axis as may be taken at any of the points."""
@@ -273,9 +273,9 @@ class FoldWriter:
 
         def taken() -> list[Value]:
             with self._evaluator.scope():
-                return [v for state in self._combined(fold, points, states) for v in state]
+                return _joined(self._combined(fold, points, states))
 
-        return _split(self._builder.branch(condition, taken, lambda: [v for state in states for v in state]), shape)
+        return _split(self._builder.branch(condition, taken, lambda: _joined(states)), shape)
 
     def _combined(self, fold: Fold, points: list[Point], states: list[State]) -> list[State]:
         self.reduce(self._evaluator.plan.ahead, points)
@@ -302,7 +302,10 @@ class FoldWriter:
         """A fold whose partial results are lanes instead of the points; where it varies between these, one by one."""
         lanes = point.lanes
         if folding.how == "partials":
-            return self._in_lanes(folding, point._replace(vector=None, lanes=1, active=None))
+            return self._in_lanes(folding, [point._replace(vector=None, lanes=1, active=None)])[0]
+        if folding.how == "partials side by side" and point.mask is None and point.active is None:
+            states = self._in_lanes(folding, [self._lane(point, str(lane)) for lane in range(lanes)])
+            return [self._of_lanes(values) for values in zip(*states, strict=True)]
 
         def at_lane(lane: str, values: list[Value]) -> list[Value]:
             with self._evaluator.scope():
@@ -310,7 +313,7 @@ class FoldWriter:
 
                 def folded() -> list[Value]:
                     with self._evaluator.scope():
-                        return self._in_lanes(folding, here)
+                        return self._in_lanes(folding, [here])[0]
 
                 if point.mask is None:
                     results = folded()
@@ -341,49 +344,64 @@ class FoldWriter:
         moved = start if name is None else self._builder.assign(f"add nsw i64 {name}, {start}")
         return here.at(point.vector, moved)
 
-    def _in_lanes(self, folding: Folding, point: Point) -> State:
+    def _of_lanes(self, values: Sequence[Value]) -> Value:
+        """One value of a value for each lane."""
+        type = vector_type(values[0].type, len(values))
+        text = "poison"
+        for lane, value in enumerate(values):
+            text = self._builder.assign(f"insertelement {type} {text}, {value.typed}, i64 {lane}")
+        return Value(text, values[0].type, len(values))
+
+    def _in_lanes(self, folding: Folding, points: Sequence[Point]) -> list[State]:
+        """The fold at each of some points, step by step at all of them."""
         *outer, last = folding.fold.axes
         lanes = folding.fold.partials
-        here = point._replace(vector=last, lanes=lanes)
+        shape = [len(folding.fold.elements)] * len(points)
 
-        def nest(axes: Sequence[Axis], at: Point, values: list[Value]) -> list[Value]:
+        def nest(axes: Sequence[Axis], at: list[Point], states: list[State]) -> list[State]:
             if not axes:
-                return self._along_last(folding, at, values)
+                return self._along_last(folding, at, states)
 
             def body(position: str, inner: list[Value]) -> list[Value]:
                 with self._evaluator.scope():
-                    return nest(axes[1:], at.at(axes[0], position), inner)
+                    moved = [point.at(axes[0], position) for point in at]
+                    return _joined(nest(axes[1:], moved, _split(inner, shape)))
 
-            return self._builder.loop("0", str(axes[0].size), 1, values, body)
+            return _split(self._builder.loop("0", str(axes[0].size), 1, _joined(states), body), shape)
 
         asked = self._evaluator.memory.prefetching(self._prefetched.get(folding.fold))
         with self._evaluator.following(folding.steps.plan), asked:
-            initial = [self._evaluator.value(e, point) for e in folding.fold.initial]
-            state = nest(outer, here, [self._builder.spread(v, lanes) for v in initial])
+            states = []
+            for point in points:
+                initial = [self._evaluator.value(e, point) for e in folding.fold.initial]
+                states.append([self._builder.spread(v, lanes) for v in initial])
+            states = nest(outer, [point._replace(vector=last, lanes=lanes) for point in points], states)
             self._evaluator.keep(folding.rows)
-            return self._merged(folding.fold, point, state)
+            return [self._merged(folding.fold, *each) for each in zip(points, states, strict=True)]
 
-    def _along_last(self, folding: Folding, point: Point, state: State) -> State:
+    def _along_last(self, folding: Folding, points: list[Point], states: list[State]) -> list[State]:
         evaluator, fold = self._evaluator, folding.fold
         last, lanes = fold.axes[-1], fold.partials
         whole = last.size - last.size % lanes
+        shape = [len(state) for state in states]
 
         def body(position: str, values: list[Value]) -> list[Value]:
             with evaluator.scope():
-                here = point.at(last, position)
-                following = self._step(fold, folding.steps, [here], [values])[0]
-                evaluator.write_rows(folding.rows, here)
-                return following
+                here = [point.at(last, position) for point in points]
+                following = self._step(fold, folding.steps, here, _split(values, shape))
+                evaluator.write_rows(folding.rows, here[0])
+                return _joined(following)
 
-        state = self._builder.loop("0", str(whole), lanes, state, body)
+        states = _split(self._builder.loop("0", str(whole), lanes, _joined(states), body), shape)
         if folding.rest is not None:
-            rest = point.at(last, None, whole)._replace(active=last.size - whole)
+            rest = [point.at(last, None, whole)._replace(active=last.size - whole) for point in points]
             with evaluator.scope(), evaluator.following(folding.rest.plan):
-                following = self._step(fold, folding.rest, [rest], [state])[0]
-                evaluator.write_rows(folding.rows, rest)
+                following = self._step(fold, folding.rest, rest, states)
+                evaluator.write_rows(folding.rows, rest[0])
                 mask = first_lanes(last.size - whole, lanes)
-                state = [self._builder.select(mask, n, o) for n, o in zip(following, state, strict=True)]
-        return state
+                pairs = zip(following, states, strict=True)
+                states = [[self._builder.select(mask, n, o) for n, o in zip(*pair, strict=True)] for pair in pairs]
+        return states
 
     def _merged(self, fold: Fold, point: Point, state: State) -> State:
         """The partial results, half of them into the other half until one is left."""
@@ -449,6 +467,11 @@ def _is_integer_product(fold: Fold) -> bool:
         and element.operation == "mul"
         and (element.type.is_integer)
     )
+
+
+def _joined(states: Iterable[State]) -> list[Value]:
+    """All values of some states; ``_split`` has them apart again."""
+    return [value for state in states for value in state]
 
 
 def _split(values: Sequence[Value], shape: Sequence[int]) -> list[State]:

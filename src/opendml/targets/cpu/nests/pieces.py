@@ -113,12 +113,13 @@ def cuts_of(kernel: ComputeKernel, stores: Stores, axis: Axis) -> set[int]:
 
 def _vectorises(making: Making, stores: Stores, vector: Axis) -> bool:
     """Whether neighbouring points can be computed together: no guard differs between them."""
-    dependencies = making.dependencies
+    dependencies, kernel = making.dependencies, making.kernel
+    are_apart = kernel.tile is not None or kernel.lanes > making.target.tuning.rows_side_by_side
     sure = {e for s in stores for e in outside_selects(s.value)}
     # Folds that are wanted in any case are computed before a condition of what becomes of them is asked.
     ahead = {e for e in sure if isinstance(e, Part)}
     for e in (e for s in stores for e in walk(s.value)):
-        if isinstance(e, Fold) and e.partials > 1 and vector in dependencies.of(e):
+        if isinstance(e, Fold) and e.partials > 1 and vector in dependencies.of(e) and are_apart:
             return False
         if isinstance(e, Element) and is_unsafe(e) and any(vector in dependencies.of(t) for t in e.address.opaque):
             return False

@@ -325,7 +325,9 @@ class _ExpressionPlanner:
 
     def _partial(self, fold: Fold, place: _Place, ahead: tuple[Folding, ...]) -> Folding:
         """A fold whose states are lanes of its partial results."""
-        how: Folded = "partials of each lane" if place.lanes > 1 and self._is_apart(fold, place) else "partials"
+        how: Folded = "partials" if place.lanes == 1 or not self._is_apart(fold, place) else "partials of each lane"
+        if how != "partials" and not place.masked and place.lanes <= self._tuning.rows_side_by_side:
+            how = "partials side by side"
         last = fold.axes[-1]
         one = replace(place.alone(), vector=None, lanes=1, masked=False)
         if how != "partials" and place.vector is not None:

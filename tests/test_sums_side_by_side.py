@@ -1,0 +1,76 @@
+"""Sums whose partial results are lanes, several of them step by step: the same bits, where what they share is long."""
+
+from __future__ import annotations
+
+import pytest
+from contraction_kernels import gemm
+from nest_running import HOSTS, MANY_THREADS, check_nests, contents_of
+
+from opendml import operators
+from opendml.description.tensor import TensorDesc
+from opendml.expression.statements import Definition
+from opendml.llvm.host import machine_of
+from opendml.loops.nest_printer import format_nest
+from opendml.targets.cpu.processor import Processor
+from opendml.targets.cpu.tuning import TUNING
+
+pytestmark = pytest.mark.usefixtures("no_cache")
+
+SIDE_BY_SIDE = "side by side"
+AVX512 = machine_of("x86_64-unknown-linux-gnu", "avx512")
+AVX2 = machine_of("x86_64-unknown-linux-gnu", "avx2")
+
+
+def row(inner: int, columns: int) -> Definition:
+    """One row times the rows of a matrix."""
+    return gemm(1, inner, columns, trans_b=True).define()
+
+
+def halves(inner: int, columns: int) -> Definition:
+    """The same of float16, with something added and an activation of its own."""
+    return operators.Gemm(
+        a_tensor=TensorDesc("float16", [1, 1, 1, inner]),
+        b_tensor=TensorDesc("float16", [1, 1, columns, inner]),
+        c_tensor=TensorDesc("float16", [1, 1, 1, columns]),
+        output_tensor=TensorDesc("float16", [1, 1, 1, columns]),
+        trans_a="NONE",
+        trans_b="TRANSPOSE",
+        alpha=0.5,
+        beta=2.0,
+        fused_activation=operators.ActivationRelu(),
+    ).define()
+
+
+def text_of(definition: Definition, target: Processor) -> str:
+    nests = target.generate(target.refine(definition), in_place=False).nests
+    return "\n".join(format_nest(nest) for nest in nests)
+
+
+@pytest.mark.parametrize("make", [row, halves])
+@pytest.mark.parametrize(("inner", "columns"), [(64, 4), (640, 8), (200, 12), (129, 128), (4096, 6), (3, 4), (700, 1)])
+def test_results_are_those_of_the_definition(make: object, inner: int, columns: int) -> None:
+    assert callable(make)
+    definition = make(inner, columns)
+    for machine in HOSTS:
+        for tuning in (MANY_THREADS, TUNING):
+            target = Processor(machine, tuning).tuned(shared_row_bytes=64)
+            check_nests(target.refine(definition), target, contents_of(definition, 1), (1, 0))
+
+
+def test_long_rows_are_shared() -> None:
+    """Where there are registers for several sums, and whole groups of them."""
+    long = TUNING.shared_row_bytes // 4 // 64 * 64 + 64
+    target = Processor(AVX512, TUNING)
+    assert SIDE_BY_SIDE in text_of(row(long, 128), target)
+    for definition in (row(long // 2, 128), row(long, 126)):
+        assert SIDE_BY_SIDE not in text_of(definition, target)
+    assert SIDE_BY_SIDE not in text_of(row(long, 128), Processor(AVX2, TUNING))
+    assert SIDE_BY_SIDE not in text_of(row(long, 128), target.tuned(rows_side_by_side=1))
+
+
+def test_what_is_shared_is_loaded_once_for_all() -> None:
+    """In a step of four sums: four vectors of what they share, and sixteen of their own."""
+    target = Processor(AVX512, TUNING)
+    code = target.generate(target.refine(row(9216, 128)), in_place=False)
+    loads = [line for module in code.modules for line in module.splitlines() if "load <64 x float>" in line]
+    assert len(loads) == 5
