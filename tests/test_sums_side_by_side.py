@@ -1,4 +1,4 @@
-"""Sums whose partial results are lanes, several of them step by step: the same bits, where what they share is long."""
+"""Sums whose partial results are lanes, several of them step by step: the same bits."""
 
 from __future__ import annotations
 
@@ -53,19 +53,17 @@ def test_results_are_those_of_the_definition(make: object, inner: int, columns: 
     definition = make(inner, columns)
     for machine in HOSTS:
         for tuning in (MANY_THREADS, TUNING):
-            target = Processor(machine, tuning).tuned(shared_row_bytes=64)
+            target = Processor(machine, tuning)
             check_nests(target.refine(definition), target, contents_of(definition, 1), (1, 0))
 
 
-def test_long_rows_are_shared() -> None:
-    """Where there are registers for several sums, and whole groups of them."""
-    long = TUNING.shared_row_bytes // 4 // 64 * 64 + 64
+def test_several_sums_share_a_row() -> None:
+    """Where there are registers for them, and whole groups of them."""
     target = Processor(AVX512, TUNING)
-    assert SIDE_BY_SIDE in text_of(row(long, 128), target)
-    for definition in (row(long // 2, 128), row(long, 126)):
-        assert SIDE_BY_SIDE not in text_of(definition, target)
-    assert SIDE_BY_SIDE not in text_of(row(long, 128), Processor(AVX2, TUNING))
-    assert SIDE_BY_SIDE not in text_of(row(long, 128), target.tuned(rows_side_by_side=1))
+    assert SIDE_BY_SIDE in text_of(row(4096, 128), target)
+    assert SIDE_BY_SIDE not in text_of(row(4096, 126), target)
+    assert SIDE_BY_SIDE not in text_of(row(4096, 128), Processor(AVX2, TUNING))
+    assert SIDE_BY_SIDE not in text_of(row(4096, 128), target.tuned(rows_side_by_side=1))
 
 
 def test_what_is_shared_is_loaded_once_for_all() -> None:

@@ -177,7 +177,6 @@ def _with_caches(tuning: Tuning, caches: _Caches) -> Tuning:
     return replace(
         tuning,
         near_strip_bytes=tuning.near_strip_bytes * caches.first // _MEASURED.first,
-        shared_row_bytes=tuning.shared_row_bytes * caches.first // _MEASURED.first,
         near_window_bytes=tuning.near_window_bytes * caches.first // _MEASURED.first,
         part_bytes=tuning.part_bytes * caches.first // _MEASURED.first,
         waiting_tiles_bytes=tuning.waiting_tiles_bytes * second // _MEASURED.second,

@@ -267,19 +267,16 @@ def _lanes(kernel: ComputeKernel, target: CpuTarget) -> int:
 
 
 def _sums_side_by_side(kernel: ComputeKernel, folds: Sequence[Fold], target: CpuTarget) -> int:
-    """How many sums whose partial results are lanes are done together: where all of them read the same long run."""
+    """How many sums whose partial results are lanes are done together, where all of them load the same row, too."""
     vector, tuning, machine = kernel.vector, target.tuning, target.machine
     assert vector is not None
     if len(folds) > 1 or not folds[0].contract or kernel.tile is not None or kernel.rows is not None:
         return 1
     (fold,) = folds
-    shared = [
-        e for e in loads_of(fold) if not e.address.coefficient(vector) and e.address.coefficient(fold.axes[-1]) == 1
-    ]
-    run = max((e.type.bits // 8 * fold.steps for e in shared), default=0)
     registers = -(-fold.partials * fold.type.bits // 8 // machine.vector_bytes)
     count = power_below(min(tuning.rows_side_by_side, machine.vector_registers // 2 // registers))
-    return count if run >= tuning.shared_row_bytes and vector.size % count == 0 else 1
+    is_shared = any(not e.address.coefficient(vector) for e in loads_of(fold))
+    return count if is_shared and vector.size % count == 0 else 1
 
 
 def _in_registers(count: int, most: int, register: int, sizes: Collection[int]) -> int:
