@@ -291,14 +291,12 @@ def _kernel_limits_fact(limits: MachineLimits) -> str:
 
 def _source_facts(source: Source, part: Part) -> Iterator[str]:
     run, facts = source.run, source.run.facts
-    peers = ", ".join(f"{name} {version}" for name, version in facts.contestants)
-    peers += f", {facts.variables_told}" if facts.variables else ""
     chosen = f", rows that match `{facts.pattern}`" if facts.pattern else ""
     end = "" if run.is_complete else f"; not complete: {run.end}"
     yield _escaped(
         f"- Run `{source.name}`, {facts.date}, {facts.code_told}: {_threads(part)},"
         f" {_counted(len(run.titles), 'row')}{chosen}, {facts.seconds:g} s and {facts.rounds} rounds at least for each"
-        f"{end}; {facts.system}; {peers}"
+        f"{end}; {facts.system}; {facts.contestants_told}"
     )
     again = part.repeated.get(source.name, [])
     if again:

@@ -83,6 +83,12 @@ class Facts:
         return f"with {', '.join(self.variables)}" if self.variables else ""
 
     @property
+    def contestants_told(self) -> str:
+        """For readers, with what chooses their code."""
+        told = [f"{name} {version}" for name, version in self.contestants]
+        return ", ".join([*told, self.variables_told] if self.variables else told)
+
+    @property
     def code_told(self) -> str:
         """For readers."""
         return self.code or "commit not kept"
@@ -90,11 +96,10 @@ class Facts:
     @property
     def lines(self) -> list[str]:
         """For readers."""
-        peers = ", ".join(f"{name} {version}" for name, version in self.contestants)
         threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
         return [
             f"Machine: {self.machine}, {threads}; {self.system}; {self.date}",
-            f"Contestants: {peers}" + (f", {self.variables_told}" if self.variables else ""),
+            f"Contestants: {self.contestants_told}",
             f"Code: {self.code_told}",
             f"A row: {self.seconds:g} s, {self.rounds} rounds at least"
             + (f"; rows that match {self.pattern!r}" if self.pattern else ""),

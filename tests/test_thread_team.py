@@ -74,6 +74,23 @@ leave:
 }
 """
 
+# So many stores that nobody leaves out.
+TAKE_TURNS = """
+define internal void @take_turns(i64 %times) {
+start:
+  %place = alloca i64, align 8
+  br label %turn
+turn:
+  %done = phi i64 [ 0, %start ], [ %done_next, %turn ]
+  store volatile i64 %done, ptr %place, align 8
+  %done_next = add i64 %done, 1
+  %is_over = icmp uge i64 %done_next, %times
+  br i1 %is_over, label %leave, label %turn
+leave:
+  ret void
+}
+"""
+
 # The same, where one thread after the other comes late to the first of these barriers: by some nanoseconds, up to some
 # milliseconds.
 LATE = (
@@ -85,24 +102,19 @@ LATE = (
     + """
 define internal void @come_late(i64 %number, i64 %index, i64 %count) {
 start:
-  %place = alloca i64, align 8
   %who = urem i64 %number, %count
   %is_on_time = icmp ne i64 %who, %index
   br i1 %is_on_time, label %leave, label %begin
 begin:
   %digits = urem i64 %number, 22
   %times = shl i64 1, %digits
-  br label %turn
-turn:
-  %done = phi i64 [ 0, %begin ], [ %done_next, %turn ]
-  store volatile i64 %done, ptr %place, align 8
-  %done_next = add i64 %done, 1
-  %is_over = icmp uge i64 %done_next, %times
-  br i1 %is_over, label %leave, label %turn
+  call void @take_turns(i64 %times)
+  br label %leave
 leave:
   ret void
 }
 """
+    + TAKE_TURNS
 )
 
 # Adds 1 to the cell of every index, then spins while args[1] points to a zero: to keep a team busy.
@@ -124,25 +136,19 @@ leave:
 """
 
 # Takes as many turns as args[0] says where it is run by several threads, as args[1] says by one.
-TURNS = """
+TURNS = (
+    """
 define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {
-start:
-  %place = alloca i64, align 8
   %is_alone = icmp eq i64 %count, 1
   %alone_at = getelementptr i64, ptr %args, i64 1
   %turns_at = select i1 %is_alone, ptr %alone_at, ptr %args
   %turns = load i64, ptr %turns_at, align 8
-  br label %turn
-turn:
-  %done = phi i64 [ 0, %start ], [ %done_next, %turn ]
-  store volatile i64 %done, ptr %place, align 8
-  %done_next = add i64 %done, 1
-  %is_over = icmp uge i64 %done_next, %turns
-  br i1 %is_over, label %leave, label %turn
-leave:
+  call void @take_turns(i64 %turns)
   ret void
 }
 """
+    + TAKE_TURNS
+)
 
 
 @pytest.fixture(scope="session")

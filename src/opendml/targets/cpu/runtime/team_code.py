@@ -1,7 +1,8 @@
 """The LLVM text of a thread team, which dispatches programs; what these themselves contain is `barrier_code`.
 
 Its types are in `team_types`, how it looks for signals in `signals_code`, how workers are called in `calling_code`,
-whether they are waked in `waking_code`, and how threads wait in `waiting_code`.
+whether they are waked in `waking_code`, when the caller does without them in `alone_code`, and how threads wait in
+`waiting_code`.
 """
 
 from __future__ import annotations
