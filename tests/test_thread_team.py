@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,9 +24,11 @@ from opendml.llvm.native import (
     compile_object,
     load_object,
 )
+from opendml.targets.cpu.runtime import thread_team
 from opendml.targets.cpu.runtime.alone_code import LONGEST
 from opendml.targets.cpu.runtime.barrier_code import GROUP, MOST_GROUPS, barrier_ir
 from opendml.targets.cpu.runtime.calling_code import CALLED
+from opendml.targets.cpu.runtime.fewer_code import EIGHTH, LEAST
 from opendml.targets.cpu.runtime.team_code import LONG, team_ir
 from opendml.targets.cpu.runtime.team_types import WAKINGS
 from opendml.targets.cpu.runtime.thread_team import ThreadTeam, default_team
@@ -150,6 +152,38 @@ define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {
     + TAKE_TURNS
 )
 
+# One thread comes late to each of three barriers, by as many turns as args has for so many threads.
+LATE_BY_COUNT = (
+    """
+define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {
+start:
+  %turns_at = getelementptr i64, ptr %args, i64 %count
+  %turns = load i64, ptr %turns_at, align 8
+  %is_late = icmp eq i64 %index, 1
+  br label %round
+round:
+  %number = phi i64 [ 0, %start ], [ %number_next, %meet ]
+  br i1 %is_late, label %take, label %meet
+take:
+  call void @take_turns(i64 %turns)
+  br label %meet
+meet:
+  call void @barrier_wait(ptr %barrier, i64 %index, i64 %count)
+  %number_next = add i64 %number, 1
+  %is_over = icmp eq i64 %number_next, 3
+  br i1 %is_over, label %leave, label %round
+leave:
+  ret void
+}
+"""
+    + TAKE_TURNS
+)
+
+
+@pytest.fixture(scope="session")
+def late_by_count_program() -> LoadedObject:
+    return load_object(compile_object(LATE_BY_COUNT + barrier_ir(host_machine()), host_machine()), ["entry"])
+
 
 @pytest.fixture(scope="session")
 def empty_program() -> LoadedObject:
@@ -192,12 +226,22 @@ class Neighbours:
         assert not any(self.cells[8 * threads :: 8])
 
 
+def run_all(program: LoadedObject, team: ThreadTeam, threads: int, rounds: int) -> None:
+    """Run a program of neighbours by so many threads, but for those that are spared if barriers happen to be late."""
+    buffers = Neighbours(team.thread_count, rounds)
+    found = team.run(program["entry"], buffers.address, threads)
+    threads = min(threads, team.thread_count)
+    assert found in (
+        threads,
+        *(() if threads < LEAST else (threads - max(threads >> EIGHTH, 1), threads - threads // 2)),
+    )
+    buffers.check(found)
+
+
 def meet(program: LoadedObject, team: ThreadTeam, *, rounds: int, times: int) -> None:
-    """Run a program of neighbours so often, by all threads of a team, and end that."""
+    """Run a program of neighbours so often, by the threads of a team, and end that."""
     for _ in range(times):
-        buffers = Neighbours(team.thread_count, rounds)
-        assert team.run(program["entry"], buffers.address) == team.thread_count
-        buffers.check(team.thread_count)
+        run_all(program, team, team.thread_count, rounds)
     team.stop()
 
 
@@ -231,21 +275,15 @@ def test_thread_count_may_change_from_run_to_run(neighbours_program: LoadedObjec
     most = 2 * CALLED + 3
     team = ThreadTeam(most)
     for threads in (2, 5, 1, 3, most, CALLED + 1, 2, CALLED + 2, most, 4):
-        buffers = Neighbours(most, rounds=20)
-        assert team.run(neighbours_program["entry"], buffers.address, threads) == threads
-        buffers.check(threads)
-    buffers = Neighbours(most, rounds=20)
-    assert team.run(neighbours_program["entry"], buffers.address, 100) == most
-    buffers.check(most)
+        run_all(neighbours_program, team, threads, rounds=20)
+    run_all(neighbours_program, team, 100, rounds=20)
 
 
 def test_sleeping_workers_wake(neighbours_program: LoadedObject) -> None:
     team = ThreadTeam(3, spin_microseconds=5)
     for _ in range(30):
         time.sleep(0.001)
-        buffers = Neighbours(3, rounds=3)
-        assert team.run(neighbours_program["entry"], buffers.address) == 3
-        buffers.check(3)
+        run_all(neighbours_program, team, 3, rounds=3)
 
 
 def wait_until(holds: Callable[[], bool], pause: float = 0.01) -> None:
@@ -337,10 +375,15 @@ def test_workers_spin_as_long_as_it_takes_to_wake_them(
 
 def threads_of(program: LoadedObject, *, together: int, alone: int, expected: int, times: int) -> list[int]:
     """By how many threads so many runs are done which take that many turns, and are expected to take microseconds."""
-    team = ThreadTeam(2, spin_microseconds=1e7)
-    turns = (ctypes.c_int64 * 2)(together, alone)
-    address = ctypes.addressof(turns)
-    found = [team.run(program["entry"], address, alone=expected) for _ in range(times)]
+    return numbers_of_threads(program, ThreadTeam(2, spin_microseconds=1e7), (together, alone), expected, times)
+
+
+def numbers_of_threads(
+    program: LoadedObject, team: ThreadTeam, turns: Sequence[int], expected: int, times: int
+) -> list[int]:
+    """By how many threads so many runs of a program are done."""
+    args = (ctypes.c_int64 * len(turns))(*turns)
+    found = [team.run(program["entry"], ctypes.addressof(args), alone=expected) for _ in range(times)]
     team.stop()
     return found
 
@@ -356,6 +399,44 @@ def test_what_takes_longer_than_alone_is_done_alone(turns_program: LoadedObject)
     assert 1 in found
     assert found.count(1) <= 15
     assert 1 not in threads_of(turns_program, together=many, alone=few, expected=LONGEST, times=20)
+
+
+@pytest.mark.parametrize(
+    ("turns", "others", "found_at_most"),
+    [
+        ({8: 10**7, 7: 1}, 0, {8: 15}),
+        ({3: 10**7, 2: 1}, 0, {3: 15}),
+        ({8: 3 * 10**6, 7: 10**7, 4: 1}, 10**7, {8: 18, 7: 9}),
+        ({8: 3 * 10**6}, 10**7, {7: 12, 4: 12}),
+        ({2: 3 * 10**6}, 1, {1: 0}),
+    ],
+    ids=["an eighth", "one of three", "half", "nobody", "nobody of two"],
+)
+def test_threads_are_spared_where_that_is_sooner(
+    late_by_count_program: LoadedObject,
+    monkeypatch: pytest.MonkeyPatch,
+    turns: Mapping[int, int],
+    others: int,
+    found_at_most: Mapping[int, int],
+) -> None:
+    """If some are late at barriers: for 2, 4, 8 and more dispatches, each behind a trial; where it is no gain, or none
+    any longer, it is tried again after as many."""
+    monkeypatch.setattr(thread_team, "usable_processors", lambda: 8)
+    args = [turns.get(count, others) for count in range(9)]
+    team = ThreadTeam(max(turns), spin_microseconds=20)
+    found = numbers_of_threads(late_by_count_program, team, args, LONG, 40)
+    assert set(found) <= {*turns, *found_at_most}
+    assert {count: found.count(count) for count in found_at_most if found.count(count) > found_at_most[count]} == {}
+    assert set(found) >= {count for count, most in found_at_most.items() if most}
+
+
+def test_nobody_is_spared_of_more_threads_than_processors(
+    late_by_count_program: LoadedObject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They sleep at every barrier."""
+    monkeypatch.setattr(thread_team, "usable_processors", lambda: 4)
+    team = ThreadTeam(8, spin_microseconds=20)
+    assert set(numbers_of_threads(late_by_count_program, team, [10**6] * 9, LONG, 20)) == {8}
 
 
 def test_brief_and_other_work_from_several_python_threads(neighbours_program: LoadedObject) -> None:

@@ -1,8 +1,8 @@
 """The LLVM text of a thread team, which dispatches programs; what these themselves contain is `barrier_code`.
 
 Its types are in `team_types`, how it looks for signals in `signals_code`, how workers are called in `calling_code`,
-whether they are waked in `waking_code`, when the caller does without them in `alone_code`, and how threads wait in
-`waiting_code`.
+whether they are waked in `waking_code`, when the caller does without them in `alone_code`, when a dispatch does without
+some in `fewer_code`, and how threads wait in `waiting_code`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from opendml.llvm.host import Machine
 from opendml.targets.cpu.runtime.alone_code import alone_ir
 from opendml.targets.cpu.runtime.barrier_code import MOST_GROUPS, pools_ir
 from opendml.targets.cpu.runtime.calling_code import calling_ir
+from opendml.targets.cpu.runtime.fewer_code import fewer_ir
 from opendml.targets.cpu.runtime.platform_code import filled, platform_ir, written_in
 from opendml.targets.cpu.runtime.signals_code import signals_ir
+from opendml.targets.cpu.runtime.sparing_code import sparing_ir
 from opendml.targets.cpu.runtime.team_types import WAKINGS, types_ir
 from opendml.targets.cpu.runtime.waiting_code import waiting_ir
 from opendml.targets.cpu.runtime.waking_code import FIRST_GUESS, SHORT_PAUSES, SHORTEST_PAUSE, waking_ir
@@ -38,8 +40,8 @@ def team_ir(host: Machine) -> str:
         "$most_groups": MOST_GROUPS,
     }
     team = filled(written_in(_TEAM, numbers), host)
-    parts = (types_ir(), team, calling_ir(), alone_ir(), signals_ir(host), waking_ir(), waiting_ir(host))
-    return "".join((*parts, pools_ir(), platform_ir(host)))
+    parts = (types_ir(), team, calling_ir(), sparing_ir(), alone_ir(), fewer_ir(), waking_ir())
+    return "".join((*parts, signals_ir(host), waiting_ir(host), pools_ir(), platform_ir(host)))
 
 
 # A dispatch gives every worker that takes part a new ticket. A worker sleeps only while it says so in "is asleep" and
@@ -103,7 +105,7 @@ define void @team_reset(ptr %team) nounwind {
   store i64 0, ptr %pool_threads, align 8
   %alone_address = getelementptr %team, ptr %team, i64 0, i32 27
   store atomic i64 0, ptr %alone_address monotonic, align 8
-  %asleep_address = getelementptr %team, ptr %team, i64 0, i32 36
+  %asleep_address = getelementptr %team, ptr %team, i64 0, i32 32
   store atomic i64 0, ptr %asleep_address monotonic, align 8
   %sleepers = getelementptr %barrier, ptr %barrier, i64 0, i32 3
   store atomic i64 0, ptr %sleepers monotonic, align 8
@@ -152,6 +154,9 @@ spare:
   store atomic i64 0, ptr %team release, align 8
   ret i64 1
 consider:
+  %most = call i64 @team_workers_for(ptr %team, i64 %wanted)
+  %some = call i64 @team_spare_some(ptr %team, ptr %entry, i64 %most)
+  %chosen = add i64 %some, 1
   %last_address = getelementptr %team, ptr %team, i64 0, i32 20
   %last = load atomic i64, ptr %last_address monotonic, align 8
   %gap = sub i64 %now, %last
@@ -161,15 +166,14 @@ consider:
   %pause = call i64 @llvm.umin.i64(i64 %digits, i64 $last_waking)
   %pause_address = getelementptr %team, ptr %team, i64 0, i32 21
   store atomic i64 %pause, ptr %pause_address monotonic, align 8
-  %others = sub i64 %wanted, 1
-  %work_of_others = mul i64 %alone, %others
-  %saved = udiv i64 %work_of_others, %wanted
+  %work_of_others = mul i64 %alone, %some
+  %saved = udiv i64 %work_of_others, %chosen
   %waking_address = getelementptr %team, ptr %team, i64 0, i32 24, i64 %pause
   %waking = load atomic i64, ptr %waking_address monotonic, align 8
   %is_brief = icmp ult i64 %saved, %waking
   br i1 %is_brief, label %look, label %recruit
 look:
-  %is_awake = call i1 @team_is_awake(ptr %team, i64 %wanted)
+  %is_awake = call i1 @team_is_awake(ptr %team, i64 %chosen)
   br i1 %is_awake, label %recruit, label %brief
 brief:
   %decay = udiv i64 %waking, 32
@@ -187,7 +191,7 @@ brief:
   %is_soon = icmp ult i64 %gap, %patience
   br i1 %is_soon, label %rouse, label %release
 rouse:
-  call void @team_rouse(ptr %team, i64 %wanted)
+  call void @team_rouse(ptr %team, i64 %chosen)
   br label %release
 release:
   store atomic i64 0, ptr %team release, align 8
@@ -200,7 +204,7 @@ run_alone:
   call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null, ptr %control)
   ret i64 1
 recruit:
-  %workers = call i64 @team_recruit(ptr %team, i64 %wanted)
+  %workers = call i64 @team_recruit(ptr %team, i64 %chosen)
   %has_workers = icmp ne i64 %workers, 0
   br i1 %has_workers, label %dispatch, label %nobody
 nobody:
@@ -216,6 +220,7 @@ dispatch:
   %end = call i64 @team_note_end(ptr %team)
   %time = sub i64 %end, %now
   call void @team_judge(ptr %team, i64 %alone, i64 %time)
+  call void @team_judge_some(ptr %team, ptr %entry, i64 %most, i64 %workers, i64 %time)
   store atomic i64 0, ptr %team release, align 8
   ret i64 %count
 }

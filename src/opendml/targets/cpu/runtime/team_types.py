@@ -36,6 +36,10 @@ _TYPES = """
 ;                9 how many of itself and those that it has called run
 %worker = type { i64, i64, ptr, i64, ptr, i64, [16 x i8], %storage, %storage,
                  i64, [56 x i8] }
+;                 in dispatches: 0 how many are yet to be done by fewer threads, 1 how many of these are a trial, 2 how
+;                 many are yet not to be judged, 3 how often in a row a trial was sooner, 4 how often it was not;
+;                 5 how many microseconds the one before the trial took, 6 whether one has taken too long
+%sparing = type { i64, i64, i64, i64, i64, i64, i64 }
 ;               0 busy            2 running, of those that the caller has called
 %team = type { i64, [56 x i8], i64, [56 x i8],
 ;              4 entry, 5 args, 6 thread count, 7 the caller sleeps, 8 stopping, 9 started, 10 capacity, 11 spins now
@@ -49,10 +53,8 @@ _TYPES = """
 ;              wake them, 26 the processor of the caller, 27 whether workers have been waked for the
 ;              dispatch after this one, which the caller does alone
                i64, i64, i64, i64, i64, [$wakings x i64], i64, i64, i64,
-;              28 workers that each thread calls; in dispatches: 29 how many the caller is yet to do alone, 30 whether
-;              that is a trial, 31 how many are yet not to be judged, 32 how often in a row a trial was sooner, 33 how
-;              often it was not; 34 how many microseconds the one before the trial took, 35 whether one has taken too
-;              long   36 workers that sleep
-               i64, i64, i64, i64, i64, i64, i64, i64, i64, [56 x i8] }
+;              28 workers that each thread calls; 29 what the caller does alone, 30 what is done by fewer threads,
+;              31 the entry that this is known of, 32 workers that sleep
+               i64, %sparing, %sparing, ptr, i64, [56 x i8] }
 ; The workers lie behind their team.
 """

@@ -83,7 +83,7 @@ class ThreadTeam:
 
         Returns when all of them have returned, with their number: 1 if the team was busy, or if a worker sleeps and it
         is not worth to wake it for what one thread does in `alone` microseconds, and fewer than asked for if the team
-        is smaller or the operating system gave no more.
+        is smaller, the operating system gave no more, or fewer have been found to be sooner.
         """
         return self._native.run(
             self.handle, entry_address, args_address, asked(thread_count or self.thread_count, alone)

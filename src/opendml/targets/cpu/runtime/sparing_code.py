@@ -1,0 +1,117 @@
+"""The LLVM text of trials with fewer threads: how it is found out, and for how long it stays so, that they are sooner.
+
+Where two dispatches in a row were slow (one may have met memory that was new, or a processor that was away once), or
+one behind a trial that was sooner, the next one is a trial, or the next few of which the last one counts. If that takes
+less time, so are the next ones done, after each further such trial twice as many of them. If it does not, what was
+expected is wrong, and dispatches are not judged for a while, each time for twice as many.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from opendml.targets.cpu.runtime.platform_code import written_in
+
+MOST_DOUBLINGS: Final = 8
+"""How often the numbers of dispatches are doubled at most."""
+
+
+def sparing_ir() -> str:
+    """LLVM text of the functions."""
+    return written_in(_SPARING, {"$most_doublings": MOST_DOUBLINGS})
+
+
+_SPARING = """
+; Whether the next dispatch is to be done by fewer threads, if there is one: it counts.
+define internal i1 @sparing_goes_on(ptr %sparing) nounwind {
+start:
+  %left = load i64, ptr %sparing, align 8
+  %are_over = icmp eq i64 %left, 0
+  br i1 %are_over, label %leave, label %count
+count:
+  %less = sub i64 %left, 1
+  store i64 %less, ptr %sparing, align 8
+  br label %leave
+leave:
+  %result = phi i1 [ false, %start ], [ true, %count ]
+  ret i1 %result
+}
+
+; All threads have taken %time microseconds, which may be too slow: perhaps the next %trials are a trial.
+define internal void @sparing_judge(ptr %sparing, i1 %is_slow, i64 %time, i64 %trials) nounwind {
+start:
+  %trusted_address = getelementptr %sparing, ptr %sparing, i64 0, i32 2
+  %trusted = load i64, ptr %trusted_address, align 8
+  %is_trusted = icmp ne i64 %trusted, 0
+  br i1 %is_trusted, label %trust, label %compare
+trust:
+  %trusted_less = sub i64 %trusted, 1
+  store i64 %trusted_less, ptr %trusted_address, align 8
+  br label %leave
+compare:
+  %gains_address = getelementptr %sparing, ptr %sparing, i64 0, i32 3
+  %is_second_address = getelementptr %sparing, ptr %sparing, i64 0, i32 6
+  br i1 %is_slow, label %suspect, label %forget
+suspect:
+  %is_second = load i64, ptr %is_second_address, align 8
+  store i64 1, ptr %is_second_address, align 8
+  %gains = load i64, ptr %gains_address, align 8
+  %either = or i64 %is_second, %gains
+  %is_first = icmp eq i64 %either, 0
+  br i1 %is_first, label %leave, label %try
+try:
+  %slow_address = getelementptr %sparing, ptr %sparing, i64 0, i32 5
+  store i64 %time, ptr %slow_address, align 8
+  store i64 %trials, ptr %sparing, align 8
+  %trials_address = getelementptr %sparing, ptr %sparing, i64 0, i32 1
+  store i64 %trials, ptr %trials_address, align 8
+  br label %leave
+forget:
+  store i64 0, ptr %gains_address, align 8
+  store i64 0, ptr %is_second_address, align 8
+  br label %leave
+leave:
+  ret void
+}
+
+; Fewer threads have taken %time microseconds: if that was the last one of a trial it says, by whether it was sooner by
+; one of 2 to the %margin parts, what is to become of the next dispatches.
+define internal void @sparing_compare(ptr %sparing, i64 %time, i64 %margin) nounwind {
+start:
+  %trials_address = getelementptr %sparing, ptr %sparing, i64 0, i32 1
+  %trials = load i64, ptr %trials_address, align 8
+  %is_none = icmp eq i64 %trials, 0
+  br i1 %is_none, label %leave, label %count
+count:
+  %trials_less = sub i64 %trials, 1
+  store i64 %trials_less, ptr %trials_address, align 8
+  %is_last = icmp eq i64 %trials_less, 0
+  br i1 %is_last, label %compare, label %leave
+compare:
+  %slow_address = getelementptr %sparing, ptr %sparing, i64 0, i32 5
+  %slow = load i64, ptr %slow_address, align 8
+  %part = lshr i64 %slow, %margin
+  %most = sub i64 %slow, %part
+  %is_gain = icmp ult i64 %time, %most
+  %gains_address = getelementptr %sparing, ptr %sparing, i64 0, i32 3
+  %losses_address = getelementptr %sparing, ptr %sparing, i64 0, i32 4
+  %count_address = select i1 %is_gain, ptr %gains_address, ptr %losses_address
+  %count_before = load i64, ptr %count_address, align 8
+  %count_now = add i64 %count_before, 1
+  %losses = load i64, ptr %losses_address, align 8
+  ; Whether they are odd may say what fewer threads are (`fewer_code`): a gain leaves it so.
+  %losses_if_gain = and i64 %losses, 1
+  %losses_kept = select i1 %is_gain, i64 %losses_if_gain, i64 %losses
+  store i64 0, ptr %gains_address, align 8
+  store i64 %losses_kept, ptr %losses_address, align 8
+  store i64 %count_now, ptr %count_address, align 8
+  %doublings = call i64 @llvm.umin.i64(i64 %count_now, i64 $most_doublings)
+  %number = shl i64 1, %doublings
+  %trusted_address = getelementptr %sparing, ptr %sparing, i64 0, i32 2
+  %number_address = select i1 %is_gain, ptr %sparing, ptr %trusted_address
+  store i64 %number, ptr %number_address, align 8
+  br label %leave
+leave:
+  ret void
+}
+"""
