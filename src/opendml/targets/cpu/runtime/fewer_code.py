@@ -2,14 +2,15 @@
 
 Where threads are as many as processors, and other processes or the host of a virtual machine want some of these, one of
 the threads has to share its processor: it is away for milliseconds, while all others wait for it at a barrier and leave
-theirs idle. With an eighth fewer there is room for both; where the host has far fewer processors than it tells of, with
-half of them. With 32 threads on 32 processors, of which four other
-processes had four half of the time, MobileNetV2 took 6.8 ms, with 28 threads 1.3, and 1.1 without these others;
-BERT-base 56, 23 and 17 (Emerald Rapids).
+theirs idle. With an eighth fewer there is room for both; where there are far fewer processors than is known, with half
+of them. On 32 processors of which other processes had four about half of the time MobileNetV2 took 6.8 ms with 32
+threads and 1.3 with 28, where 32 took 1.1 without the others; BERT-base 56, 23 and 17 (Emerald Rapids). Three threads
+on two processors that were not known to be so few: MobileNetV2 7.1 ms, with two threads 1.4 (Zen 5).
 
-A dispatch is slow if all had to sleep at a barrier: somebody has come late by more than spinning and yielding takes,
-half a millisecond or more. That may also be what the program is like, one of whose kernels one thread does: trials say
-whether fewer threads are sooner (`sparing_code`). Only times of one program are compared.
+A dispatch is slow if all had to sleep at a barrier: somebody has come late by more than they spin and yield, from a
+tenth of a millisecond with a few threads to half of one with 32. That may also be what the program is like, one of
+whose kernels one thread does: trials say whether fewer threads are sooner (`sparing_code`). Only times of one program
+are compared.
 """
 
 from __future__ import annotations
