@@ -404,10 +404,10 @@ def test_what_takes_longer_than_alone_is_done_alone(turns_program: LoadedObject)
 @pytest.mark.parametrize(
     ("turns", "others", "found_at_most"),
     [
-        ({8: 10**7, 7: 1}, 0, {8: 15}),
-        ({3: 10**7, 2: 1}, 0, {3: 15}),
-        ({8: 3 * 10**6, 7: 10**7, 4: 1}, 10**7, {8: 18, 7: 9}),
-        ({8: 3 * 10**6}, 10**7, {7: 12, 4: 12}),
+        ({8: 10**8, 7: 1}, 0, {8: 15}),
+        ({3: 10**8, 2: 1}, 0, {3: 15}),
+        ({8: 10**8, 7: 10**8, 4: 1}, 1, {8: 18, 7: 9}),
+        ({8: 10**7}, 10**8, {7: 12, 4: 12}),
         ({2: 3 * 10**6}, 1, {1: 0}),
     ],
     ids=["an eighth", "one of three", "half", "nobody", "nobody of two"],
