@@ -22,32 +22,27 @@ def sparing_ir() -> str:
 
 
 _SPARING = """
+; Whether there is something left of what %place counts: one less from now on.
+define internal i1 @count_down(ptr %place) nounwind {
+  %left = load i64, ptr %place, align 8
+  %is_left = icmp ne i64 %left, 0
+  %less = call i64 @llvm.usub.sat.i64(i64 %left, i64 1)
+  store i64 %less, ptr %place, align 8
+  ret i1 %is_left
+}
+
 ; Whether the next dispatch is to be done by fewer threads, if there is one: it counts.
 define internal i1 @sparing_goes_on(ptr %sparing) nounwind {
-start:
-  %left = load i64, ptr %sparing, align 8
-  %are_over = icmp eq i64 %left, 0
-  br i1 %are_over, label %leave, label %count
-count:
-  %less = sub i64 %left, 1
-  store i64 %less, ptr %sparing, align 8
-  br label %leave
-leave:
-  %result = phi i1 [ false, %start ], [ true, %count ]
-  ret i1 %result
+  %goes_on = call i1 @count_down(ptr %sparing)
+  ret i1 %goes_on
 }
 
 ; All threads have taken %time microseconds, which may be too slow: perhaps the next %trials are a trial.
 define internal void @sparing_judge(ptr %sparing, i1 %is_slow, i64 %time, i64 %trials) nounwind {
 start:
   %trusted_address = getelementptr %sparing, ptr %sparing, i64 0, i32 2
-  %trusted = load i64, ptr %trusted_address, align 8
-  %is_trusted = icmp ne i64 %trusted, 0
-  br i1 %is_trusted, label %trust, label %compare
-trust:
-  %trusted_less = sub i64 %trusted, 1
-  store i64 %trusted_less, ptr %trusted_address, align 8
-  br label %leave
+  %is_trusted = call i1 @count_down(ptr %trusted_address)
+  br i1 %is_trusted, label %leave, label %compare
 compare:
   %gains_address = getelementptr %sparing, ptr %sparing, i64 0, i32 3
   %is_second_address = getelementptr %sparing, ptr %sparing, i64 0, i32 6
@@ -79,13 +74,10 @@ leave:
 define internal void @sparing_compare(ptr %sparing, i64 %time, i64 %margin) nounwind {
 start:
   %trials_address = getelementptr %sparing, ptr %sparing, i64 0, i32 1
-  %trials = load i64, ptr %trials_address, align 8
-  %is_none = icmp eq i64 %trials, 0
-  br i1 %is_none, label %leave, label %count
-count:
-  %trials_less = sub i64 %trials, 1
-  store i64 %trials_less, ptr %trials_address, align 8
-  %is_last = icmp eq i64 %trials_less, 0
+  %is_trial = call i1 @count_down(ptr %trials_address)
+  %trials_left = load i64, ptr %trials_address, align 8
+  %is_none_left = icmp eq i64 %trials_left, 0
+  %is_last = and i1 %is_trial, %is_none_left
   br i1 %is_last, label %compare, label %leave
 compare:
   %slow_address = getelementptr %sparing, ptr %sparing, i64 0, i32 5

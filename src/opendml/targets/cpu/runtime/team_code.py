@@ -434,5 +434,6 @@ leave:
 
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
+declare i64 @llvm.usub.sat.i64(i64, i64)
 declare i64 @llvm.ctlz.i64(i64, i1)
 """
