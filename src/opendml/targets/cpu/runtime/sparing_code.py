@@ -1,9 +1,9 @@
 """The LLVM text of trials with fewer threads: how it is found out, and for how long it stays so, that they are sooner.
 
-Where two dispatches in a row were slow (one may have met memory that was new, or a processor that was away once), or
-one behind a trial that was sooner, the next one is a trial, or the next few of which the last one counts. If that takes
-less time, so are the next ones done, after each further such trial twice as many of them. If it does not, what was
-expected is wrong, and dispatches are not judged for a while, each time for twice as many.
+Where two dispatches in a row were slow (one may have met memory that was new, a processor that was away once, or
+threads that had been spared before and slept), the next one is a trial, or the next few of which the last one counts.
+If that takes less time, so are the next ones done, after each further such trial twice as many of them. If it does not,
+what was expected is wrong, and dispatches are not judged for a while, each time for twice as many.
 """
 
 from __future__ import annotations
@@ -37,47 +37,50 @@ define internal i1 @sparing_goes_on(ptr %sparing) nounwind {
   ret i1 %goes_on
 }
 
-; All threads have taken %time microseconds, which may be too slow: perhaps the next %trials are a trial.
-define internal void @sparing_judge(ptr %sparing, i1 %is_slow, i64 %time, i64 %trials) nounwind {
+; Those that are to be compared with fewer have taken %time microseconds, which may be too slow: perhaps the next
+; %trials are a trial, and it is said whether they are.
+define internal i1 @sparing_judge(ptr %sparing, i1 %is_slow, i64 %time, i64 %trials) nounwind {
 start:
   %trusted_address = getelementptr %sparing, ptr %sparing, i64 0, i32 2
   %is_trusted = call i1 @count_down(ptr %trusted_address)
   br i1 %is_trusted, label %leave, label %compare
 compare:
-  %gains_address = getelementptr %sparing, ptr %sparing, i64 0, i32 3
   %is_second_address = getelementptr %sparing, ptr %sparing, i64 0, i32 6
   br i1 %is_slow, label %suspect, label %forget
 suspect:
   %is_second = load i64, ptr %is_second_address, align 8
   store i64 1, ptr %is_second_address, align 8
-  %gains = load i64, ptr %gains_address, align 8
-  %either = or i64 %is_second, %gains
-  %is_first = icmp eq i64 %either, 0
+  %is_first = icmp eq i64 %is_second, 0
   br i1 %is_first, label %leave, label %try
 try:
   %slow_address = getelementptr %sparing, ptr %sparing, i64 0, i32 5
   store i64 %time, ptr %slow_address, align 8
+  store i64 0, ptr %is_second_address, align 8
   store i64 %trials, ptr %sparing, align 8
   %trials_address = getelementptr %sparing, ptr %sparing, i64 0, i32 1
   store i64 %trials, ptr %trials_address, align 8
   br label %leave
 forget:
+  %gains_address = getelementptr %sparing, ptr %sparing, i64 0, i32 3
   store i64 0, ptr %gains_address, align 8
   store i64 0, ptr %is_second_address, align 8
   br label %leave
 leave:
-  ret void
+  %is_begun = phi i1 [ false, %start ], [ false, %suspect ], [ true, %try ], [ false, %forget ]
+  ret i1 %is_begun
 }
 
 ; Fewer threads have taken %time microseconds: if that was the last one of a trial it says, by whether it was sooner by
-; one of 2 to the %margin parts, what is to become of the next dispatches.
-define internal void @sparing_compare(ptr %sparing, i64 %time, i64 %margin) nounwind {
+; one of 2 to the %margin parts, what is to become of the next dispatches. Gives 0 if it was none of a trial, 1 if it
+; was not the last one, 2 if it was a gain, 3 if it was none.
+define internal i64 @sparing_compare(ptr %sparing, i64 %time, i64 %margin) nounwind {
 start:
   %trials_address = getelementptr %sparing, ptr %sparing, i64 0, i32 1
   %is_trial = call i1 @count_down(ptr %trials_address)
   %trials_left = load i64, ptr %trials_address, align 8
   %is_none_left = icmp eq i64 %trials_left, 0
   %is_last = and i1 %is_trial, %is_none_left
+  %none_or_one = zext i1 %is_trial to i64
   br i1 %is_last, label %compare, label %leave
 compare:
   %slow_address = getelementptr %sparing, ptr %sparing, i64 0, i32 5
@@ -102,8 +105,10 @@ compare:
   %trusted_address = getelementptr %sparing, ptr %sparing, i64 0, i32 2
   %number_address = select i1 %is_gain, ptr %sparing, ptr %trusted_address
   store i64 %number, ptr %number_address, align 8
+  %two_or_three = select i1 %is_gain, i64 2, i64 3
   br label %leave
 leave:
-  ret void
+  %result = phi i64 [ %none_or_one, %start ], [ %two_or_three, %compare ]
+  ret i64 %result
 }
 """

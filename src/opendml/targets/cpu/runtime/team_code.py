@@ -220,7 +220,7 @@ dispatch:
   %end = call i64 @team_note_end(ptr %team)
   %time = sub i64 %end, %now
   call void @team_judge(ptr %team, i64 %alone, i64 %time)
-  call void @team_judge_some(ptr %team, ptr %entry, i64 %most, i64 %workers, i64 %time)
+  call void @team_judge_some(ptr %team, ptr %entry, i64 %workers, i64 %time)
   store atomic i64 0, ptr %team release, align 8
   ret i64 %count
 }

@@ -10,10 +10,16 @@ from opendml.targets.cpu.runtime.platform_code import written_in
 WAKINGS: Final = 16
 """Medians of how long workers take to wake up that a team keeps (`waking_code`)."""
 
+MOST_LEVELS: Final = 6
+"""How often threads are spared of those that others have been spared of (`fewer_code`)."""
+
 
 def types_ir() -> str:
     """LLVM text of the types."""
-    return written_in(_TYPES, {"$most_groups": MOST_GROUPS, "$most_pools": MOST_POOLS, "$wakings": WAKINGS})
+    return written_in(
+        _TYPES,
+        {"$most_groups": MOST_GROUPS, "$most_pools": MOST_POOLS, "$wakings": WAKINGS, "$most_levels": MOST_LEVELS},
+    )
 
 
 # The struct types. What different threads write at the same time lies in different cache lines; 128 bytes hold the
@@ -30,8 +36,10 @@ _TYPES = """
                   %storage, [$most_groups x [64 x i8]], [2 x [$most_pools x [64 x i8]]], i64,
 ;                 13 for how many microseconds to yield before sleeping, 14 how often all have had to sleep, 15 how
 ;                 long to yield as long as that is seldom, 16 when the last ones that slept were waked, 17 how long the
-;                 slowest of them took
-                  i64, i64, i64, i64, i64, [16 x i8] }
+;                 slowest of them took; 18 how often somebody has spun in vain, 19 the last generation so, 20 for how
+;                 many microseconds the first one then still waited for the others, where that was the first time, 21
+;                 in all the others
+                  i64, i64, i64, i64, i64, i64, i64, i64, i64, [48 x i8] }
 ;                 0 ticket, 1 is asleep, 2 team, 3 thread index, 4 thread, 5 avoided processor    7 mutex   8 condition
 ;                9 how many of itself and those that it has called run
 %worker = type { i64, i64, ptr, i64, ptr, i64, [16 x i8], %storage, %storage,
@@ -40,6 +48,8 @@ _TYPES = """
 ;                 many are yet not to be judged, 3 how often in a row a trial was sooner, 4 how often it was not;
 ;                 5 how many microseconds the one before the trial took, 6 whether one has taken too long
 %sparing = type { i64, i64, i64, i64, i64, i64, i64 }
+;              1 how many workers more than at the level before are spared
+%level = type { %sparing, i64 }
 ;               0 busy            2 running, of those that the caller has called
 %team = type { i64, [56 x i8], i64, [56 x i8],
 ;              4 entry, 5 args, 6 thread count, 7 the caller sleeps, 8 stopping, 9 started, 10 capacity, 11 spins now
@@ -54,7 +64,7 @@ _TYPES = """
 ;              dispatch after this one, which the caller does alone
                i64, i64, i64, i64, i64, [$wakings x i64], i64, i64, i64,
 ;              28 workers that each thread calls; 29 what the caller does alone, 30 what is done by fewer threads,
-;              31 the entry that this is known of, 32 workers that sleep
-               i64, %sparing, %sparing, ptr, i64, [56 x i8] }
+;              31 the entry that this is known of, 32 workers that sleep, 34 by how many levels there are fewer threads
+               i64, %sparing, [$most_levels x %level], ptr, i64, [56 x i8], i64, [56 x i8] }
 ; The workers lie behind their team.
 """
