@@ -40,7 +40,7 @@ from opendml.description.file_access import (
     FileTooLargeError,
     NotRegularFileError,
     open_regular,
-    read_file,
+    read_open_file,
     write_atomically,
 )
 from opendml.description.quoting import quoted
@@ -112,43 +112,37 @@ class ObjectCache:
         """The payload stored under `key`, or None. An entry that fails its checks is removed."""
         path = self.path(key)
         try:
-            entry = read_file(path, self.size_limit + _OVERHEAD)
+            with open_regular(path) as file:
+                head, payload = file.read(_OVERHEAD), read_open_file(file, self.size_limit)
         except (NotRegularFileError, FileTooLargeError):
             with contextlib.suppress(OSError):
                 path.unlink()
             return None
         except OSError:
             return None
-        payload = self._open_entry(key, entry)
+        is_valid = hmac.compare_digest(head, self._head(key, payload))
         with contextlib.suppress(OSError):
-            if payload is None:
-                path.unlink()
-            else:
+            if is_valid:
                 os.utime(path)  # The order of eviction: access times are often not kept by the file system.
-        return payload
+            else:
+                path.unlink()
+        return payload if is_valid else None
 
     def write(self, key: bytes, payload: bytes) -> None:
         """Store `payload` under `key`, if the file system lets us and it fits."""
-        entry = self._seal_entry(key, payload)
-        if len(entry) > self.size_limit:
+        size = _OVERHEAD + len(payload)
+        if size > self.size_limit:
             return
         with contextlib.suppress(OSError):
-            self._make_room(len(entry))
-            _write(self.path(key), entry)
+            self._make_room(size)
+            _write(self.path(key), self._head(key, payload), payload)
 
-    def _seal_entry(self, key: bytes, payload: bytes) -> bytes:
+    def _head(self, key: bytes, payload: bytes) -> bytes:
+        """What stands before a payload, which may be large: it is not copied for that."""
         header = _HEADER.pack(_MAGIC, FORMAT_VERSION, key, len(payload))
-        return header + self._authenticate(header + payload) + payload
-
-    def _open_entry(self, key: bytes, entry: bytes) -> bytes | None:
-        header, rest = entry[: _HEADER.size], entry[_HEADER.size :]
-        code, payload = rest[:_HMAC_BYTES], rest[_HMAC_BYTES:]
-        if header != _HEADER.pack(_MAGIC, FORMAT_VERSION, key, len(payload)):
-            return None
-        return payload if hmac.compare_digest(code, self._authenticate(header + payload)) else None
-
-    def _authenticate(self, message: bytes) -> bytes:
-        return hmac.digest(self._authentication_key, message, "sha256")
+        code = hmac.new(self._authentication_key, header, "sha256")
+        code.update(payload)
+        return header + code.digest()
 
     def _make_room(self, wanted: int) -> None:
         """Evict before the directory outgrows its bound; measure it only now and then, as others write to it too."""
@@ -243,11 +237,11 @@ def _read_key(path: Path) -> bytes | None:
 _TEMPORARY_PREFIX = ".new-"
 
 
-def _write(path: Path, data: bytes, *, replace: bool = True) -> None:
-    """Give `path` the contents `data` in one step, or raise OSError (FileExistsError unless `replace`)."""
+def _write(path: Path, *parts: bytes, replace: bool = True) -> None:
+    """Give `path` the contents `parts` in one step, or raise OSError (FileExistsError unless `replace`)."""
     write_atomically(
         path,
-        lambda file: file.write(data),
+        lambda file: file.writelines(parts),
         put_in_place=Path.replace if replace else _link,
         mode=0o600,
         prefix=_TEMPORARY_PREFIX,

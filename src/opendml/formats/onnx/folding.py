@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from opendml.formats.onnx.package import onnx_package
+from opendml.formats.onnx.types import known_type
 from opendml.formats.onnx.values import Value, known
 
 __all__ = ["fold"]
@@ -80,8 +81,22 @@ _BY_NUMPY: Final[dict[str, Any]] = {
     "Where": np.where,
     "LessOrEqual": np.less_equal,
     "GreaterOrEqual": np.greater_equal,
+    "Sqrt": np.sqrt,
 }
 """What NumPy's functions are, too: most of shape arithmetic, and a hundred times faster than an evaluator."""
+
+_OF_COUNTS: Final[dict[str, Any]] = {"Div": np.floor_divide, "Mod": np.mod}
+"""The same of integers that are not negative, as sizes are, divided by such that are not 0 either."""
+
+
+def _are_counts(dividend: npt.NDArray[Any], divisor: npt.NDArray[Any]) -> bool:
+    are_integers = dividend.dtype == divisor.dtype and dividend.dtype.kind in "iu"
+    return are_integers and bool((dividend >= 0).all() and (divisor > 0).all())
+
+
+def _is_safe_cast(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+    """Whether a cast means the same everywhere: not of numbers that an integer cannot hold."""
+    return source.kind in "biuf" and target.kind in "biuf" and (target.kind == "f" or source.kind != "f")
 
 
 def _by_numpy(node: Any, arrays: list[npt.NDArray[Any]]) -> list[Any] | None:
@@ -89,6 +104,13 @@ def _by_numpy(node: Any, arrays: list[npt.NDArray[Any]]) -> list[Any] | None:
     attributes = {one.name: one for one in node.attribute}
     if node.op_type in _BY_NUMPY and not attributes and len({array.dtype for array in arrays[-2:]}) == 1:
         return [_BY_NUMPY[node.op_type](*arrays)]
+    if node.op_type in _OF_COUNTS and not attributes and _are_counts(*arrays):
+        return [_OF_COUNTS[node.op_type](*arrays)]
+    if node.op_type == "Div" and not attributes and {array.dtype.char for array in arrays} in ({"f"}, {"d"}):
+        return [np.divide(*arrays)]
+    if node.op_type == "Cast" and [*attributes] == ["to"]:
+        target = known_type(attributes["to"].i)
+        return None if target is None or not _is_safe_cast(arrays[0].dtype, target) else [arrays[0].astype(target)]
     if node.op_type == "Concat" and [*attributes] == ["axis"]:
         return [np.concatenate(arrays, attributes["axis"].i)]
     if node.op_type == "Gather" and not attributes.keys() - {"axis"}:

@@ -36,6 +36,8 @@ class Problem:
         self.elements = tuple(map(_elements, self.factors))
         self._known_coefficients: dict[tuple[int, Axis], set[int]] = {}
         self._distances = tuple(map(self._steps_apart, (0, 1)))
+        self.has_planes = tuple(map(self._is_in_planes, (0, 1)))
+        """Whether each step of a side is on pages of its own, at whole lines."""
         self.is_deep = self._is_of_deep_sums()
         self._contiguous = {axis for axis in axes if all(s.address.coefficient(axis) == 1 for s in stores)}
 
@@ -89,6 +91,10 @@ class Problem:
         last = [axis for axis in self.fold.axes if axis.size > 1][-1:]
         size = self.fold.type.bits // 8
         return [abs(step) * size for axis in last for step in self.coefficients(side, axis)]
+
+    def _is_in_planes(self, side: int) -> bool:
+        page, line = self.tuning.page_bytes, self.machine.cache_line
+        return all(d > page and d % line == 0 for d in self.distances(side) or [0])
 
     def packing(self, side: int, vector: Axis) -> float:
         """Cycles for copying the factor of the vector axis."""

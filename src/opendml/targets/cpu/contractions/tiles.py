@@ -84,11 +84,10 @@ def are_few_tiles(problem: Problem, side: int, tile: Tile) -> bool:
 
 def are_asked_planes(problem: Problem, side: int, tile: Tile) -> bool:
     """Whether, if they are many, what they ask for is in planes, and no more than there is time for."""
-    tuning, line = problem.tuning, problem.machine.cache_line
-    tiles = problem.points_across[side] / tile.points
-    if strip_bytes(problem.fold, tile.lanes * tile.vectors) * tiles > tuning.asked_planes_bytes:
+    if not problem.has_planes[side]:
         return False
-    return all(d > tuning.page_bytes and d % line == 0 for d in problem.distances(side) or [0])
+    tiles = problem.points_across[side] / tile.points
+    return strip_bytes(problem.fold, tile.lanes * tile.vectors) * tiles <= problem.tuning.asked_planes_bytes
 
 
 def has_tiles(problem: Problem) -> bool:
@@ -131,6 +130,8 @@ class _Choices:
         operation = product.operation if isinstance(product, Binary) else ""
         self._has_sums_of_pairs = operation == "dot4_saturating"
         self._has_products_apart = operation == "dot2" or self._has_sums_of_pairs
+        has_broadcasts = problem.machine.has("avx512f")
+        self._loads_of_scalar = self.tuning.broadcast_loads if has_broadcasts else self.tuning.scalar_loads
         self._known_loading: dict[Any, _Loading] = {}
 
     def tiles(self) -> Iterator[Tile]:
@@ -399,9 +400,7 @@ class _Choices:
         where = self._loading(side, tile)
         loads = tile.vectors * where.loads
         sums = tile.vectors * tile.points
-        takes_scalars = self.problem.machine.has("avx512f")
-        scalars = tile.points * (tuning.broadcast_loads if takes_scalars else tuning.scalar_loads)
-        step = max(self._summing(sums), (loads + scalars) / tuning.issued)
+        step = max(self._summing(sums), (loads + tile.points * self._loads_of_scalar) / tuning.issued)
         loading = loads * self.problem.machine.vector_bytes / tuning.near_cache_bytes
         lines = where.lines * self.problem.machine.cache_line / tuning.near_cache_bytes
         step = max(step, loading + lines) + tuning.loading_share * loading + tuning.step_overhead
@@ -409,7 +408,7 @@ class _Choices:
             step *= tuning.lone_vector_penalty
         step += tuning.far_scalar * (tile.points if where.is_delayed else 0)
         step *= where.walking
-        rows = tile.steps[tile.tile]
+        rows = tile.points if tile.row is tile.tile else tile.tile_size
         if rows > tuning.aliased_rows and where.is_aliased:
             step *= tuning.aliased_penalty if rows <= 2 * tuning.aliased_rows else tuning.lost_penalty
         rounds = -(-self.problem.steps // tile.steps_at_once) if tile.steps_at_once else 1
