@@ -152,17 +152,22 @@ define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {
     + TAKE_TURNS
 )
 
-# One thread comes late to each of three barriers, by as many turns as args has for so many threads.
+# One thread comes late to those of three barriers that have a bit in args[0], by as many turns as args has for so many
+# threads.
 LATE_BY_COUNT = (
     """
 define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {
 start:
   %turns_at = getelementptr i64, ptr %args, i64 %count
   %turns = load i64, ptr %turns_at, align 8
-  %is_late = icmp eq i64 %index, 1
+  %barriers = load i64, ptr %args
+  %is_one = icmp eq i64 %index, 1
   br label %round
 round:
   %number = phi i64 [ 0, %start ], [ %number_next, %meet ]
+  %shifted = lshr i64 %barriers, %number
+  %is_asked = trunc i64 %shifted to i1
+  %is_late = and i1 %is_one, %is_asked
   br i1 %is_late, label %take, label %meet
 take:
   call void @take_turns(i64 %turns)
@@ -178,6 +183,9 @@ leave:
 """
     + TAKE_TURNS
 )
+
+
+ALL_BARRIERS, SECOND_BARRIER = 0b111, 0b010
 
 
 @pytest.fixture(scope="session")
@@ -420,7 +428,7 @@ def test_threads_are_spared_where_that_is_sooner(
     """If some are late at barriers: for 2, 4, 8 and more dispatches, each behind a trial; where it is no gain, or none
     any longer, it is tried again after as many. Fewer threads may be late as well: then still fewer are tried."""
     monkeypatch.setattr(thread_team, "usable_processors", lambda: 8)
-    args = [turns.get(count, others) for count in range(9)]
+    args = [ALL_BARRIERS, *(turns.get(count, others) for count in range(1, 9))]
     team = ThreadTeam(max(turns), spin_microseconds=20)
     found = numbers_of_threads(late_by_count_program, team, args, LONG, 40)
     assert set(found) <= {*turns, *found_at_most}
@@ -434,7 +442,23 @@ def test_nobody_is_spared_of_more_threads_than_processors(
     """They sleep at every barrier."""
     monkeypatch.setattr(thread_team, "usable_processors", lambda: 4)
     team = ThreadTeam(8, spin_microseconds=20)
-    assert set(numbers_of_threads(late_by_count_program, team, [10**6] * 9, LONG, 20)) == {8}
+    assert set(numbers_of_threads(late_by_count_program, team, [ALL_BARRIERS, *[10**6] * 8], LONG, 20)) == {8}
+
+
+def test_threads_are_spared_where_one_is_late_behind_the_barrier_that_waits_for_sleepers(
+    late_by_count_program: LoadedObject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All wait at the first one for those that are waked, which says nothing; what comes late behind it does."""
+    monkeypatch.setattr(thread_team, "usable_processors", lambda: 8)
+    args = (ctypes.c_int64 * 9)(SECOND_BARRIER, *[10**8] * 6, 1, 10**8)
+    team = ThreadTeam(8, spin_microseconds=5000)
+    found = []
+    for _ in range(8):
+        time.sleep(0.03)  # workers sleep, and are awake sooner than the others have spun
+        found.append(team.run(late_by_count_program["entry"], ctypes.addressof(args)))
+    team.stop()
+    assert found[:2] == [8, 8]
+    assert 7 in found
 
 
 def test_brief_and_other_work_from_several_python_threads(neighbours_program: LoadedObject) -> None:

@@ -188,8 +188,9 @@ define internal i1 @team_was_late(ptr %team, i64 %time) nounwind {
   %yielded = add i64 %first_counted, %others_lost
   %late_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 18
   %late = load atomic i64, ptr %late_address monotonic, align 8
-  %not_counted = zext i1 %were_called to i64
-  %counted = call i64 @llvm.usub.sat.i64(i64 %late, i64 %not_counted)
+  %others_late_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 22
+  %others_late = load atomic i64, ptr %others_late_address monotonic, align 8
+  %counted = select i1 %were_called, i64 %others_late, i64 %late
   ; Behind two they spin for a shorter time.
   %shorter = call i64 @llvm.usub.sat.i64(i64 %late, i64 2)
   %whole = sub i64 %counted, %shorter

@@ -330,6 +330,8 @@ start:
   %set = and i64 %generation, 1
   %next_generation = add i64 %generation, 1
   store atomic i64 %next_generation, ptr %generation_address monotonic, align 8
+  %first_address = getelementptr %barrier, ptr %barrier, i64 0, i32 23
+  store atomic i64 %next_generation, ptr %first_address monotonic, align 8
   call void @pools_empty(ptr %barrier, i64 0, i64 %set)
   %pool_threads_address = getelementptr %barrier, ptr %barrier, i64 0, i32 12
   %pool_threads = load i64, ptr %pool_threads_address, align 8

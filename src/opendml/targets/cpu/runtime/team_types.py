@@ -37,9 +37,9 @@ _TYPES = """
 ;                 13 for how many microseconds to yield before sleeping, 14 how often all have had to sleep, 15 how
 ;                 long to yield as long as that is seldom, 16 when the last ones that slept were waked, 17 how long the
 ;                 slowest of them took; 18 how often somebody has spun in vain, 19 the last generation so, 20 for how
-;                 many microseconds the first one then still waited for the others, where that was the first time, 21
-;                 in all the others
-                  i64, i64, i64, i64, i64, i64, i64, i64, i64, [48 x i8] }
+;                 many microseconds the first one then still waited for the others at the first barrier of a dispatch,
+;                 21 at all others, 22 how often that was at others, 23 the generation of the first one
+                  i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, [32 x i8] }
 ;                 0 ticket, 1 is asleep, 2 team, 3 thread index, 4 thread, 5 avoided processor    7 mutex   8 condition
 ;                9 how many of itself and those that it has called run
 %worker = type { i64, i64, ptr, i64, ptr, i64, [16 x i8], %storage, %storage,

@@ -203,7 +203,7 @@ define internal void @barrier_sleep(ptr %barrier, i64 %generation) nounwind {
 start:
   %generation_address = getelementptr %barrier, ptr %barrier, i64 0, i32 2
   %begin = call i64 @microseconds()
-  %number = call i64 @barrier_note_late(ptr %barrier, i64 %generation)
+  %is_noted = call i1 @barrier_note_late(ptr %barrier, i64 %generation)
   %is_open_soon = call i1 @barrier_yield(ptr %barrier, i64 %generation, i64 %begin)
   br i1 %is_open_soon, label %leave, label %sleep
 sleep:
@@ -228,13 +228,13 @@ awake:
   call void @barrier_measure(ptr %barrier)
   br label %leave
 leave:
-  call void @barrier_note_lost(ptr %barrier, i64 %number, i64 %begin)
+  call void @barrier_note_lost(ptr %barrier, i1 %is_noted, i64 %generation, i64 %begin)
   ret void
 }
 
 ; Somebody has spun in vain at the barrier of %generation. The first one says that it is a late one; behind the second
-; such barrier of a dispatch all spin for a shorter time. Gives the first one the number of late barriers.
-define internal i64 @barrier_note_late(ptr %barrier, i64 %generation) nounwind {
+; such barrier of a dispatch all spin for a shorter time. Gives whether it was the first one.
+define internal i1 @barrier_note_late(ptr %barrier, i64 %generation) nounwind {
 start:
   %last_address = getelementptr %barrier, ptr %barrier, i64 0, i32 19
   %last = load atomic i64, ptr %last_address monotonic, align 8
@@ -247,7 +247,6 @@ exchange:
 count:
   %late_address = getelementptr %barrier, ptr %barrier, i64 0, i32 18
   %before = atomicrmw add ptr %late_address, i64 1 monotonic, align 8
-  %count_now = add i64 %before, 1
   %is_second = icmp eq i64 %before, 1
   br i1 %is_second, label %shorten, label %leave
 shorten:
@@ -257,23 +256,27 @@ shorten:
   store atomic i64 %fewer, ptr %spins_address monotonic, align 8
   br label %leave
 leave:
-  %number = phi i64 [ 0, %start ], [ 0, %exchange ], [ %count_now, %count ], [ %count_now, %shorten ]
-  ret i64 %number
+  %is_noted = phi i1 [ false, %start ], [ false, %exchange ], [ true, %count ], [ true, %shorten ]
+  ret i1 %is_noted
 }
 
-; The one that has noted that a barrier is the late one of that %number has waited from %begin on.
-define internal void @barrier_note_lost(ptr %barrier, i64 %number, i64 %begin) nounwind {
+; The one that has noted that the barrier of %generation is a late one has waited from %begin on.
+define internal void @barrier_note_lost(ptr %barrier, i1 %is_noted, i64 %generation, i64 %begin) nounwind {
 start:
-  %is_noted = icmp ne i64 %number, 0
   br i1 %is_noted, label %add, label %leave
 add:
   %now = call i64 @microseconds()
   %time = sub i64 %now, %begin
   %first_address = getelementptr %barrier, ptr %barrier, i64 0, i32 20
   %others_address = getelementptr %barrier, ptr %barrier, i64 0, i32 21
-  %is_first = icmp eq i64 %number, 1
-  %address = select i1 %is_first, ptr %first_address, ptr %others_address
+  %first_generation_address = getelementptr %barrier, ptr %barrier, i64 0, i32 23
+  %first_generation = load atomic i64, ptr %first_generation_address monotonic, align 8
+  %is_other = icmp ne i64 %generation, %first_generation
+  %address = select i1 %is_other, ptr %others_address, ptr %first_address
   %before = atomicrmw add ptr %address, i64 %time monotonic, align 8
+  %others_late_address = getelementptr %barrier, ptr %barrier, i64 0, i32 22
+  %other = zext i1 %is_other to i64
+  %late_before = atomicrmw add ptr %others_late_address, i64 %other monotonic, align 8
   br label %leave
 leave:
   ret void

@@ -117,6 +117,8 @@ define internal i64 @team_set_spins(ptr %team, i64 %count) nounwind {
   store atomic i64 0, ptr %first_lost_address monotonic, align 8
   %others_lost_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 21
   store atomic i64 0, ptr %others_lost_address monotonic, align 8
+  %others_late_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 22
+  store atomic i64 0, ptr %others_late_address monotonic, align 8
   ret i64 %spins_now
 }
 
