@@ -28,8 +28,8 @@ EIGHTH: Final = 3
 often halved that it is one of 2 to this power. If that was no gain the next trial is to spare half of the threads, and
 so on by turns."""
 
-LEAST: Final = 3
-"""Threads of which some may be spared: of two there would be one left (`alone_code`)."""
+LEAST: Final = 2
+"""Threads of which some may be spared: the caller stays."""
 
 TRIALS: Final = 3
 """Dispatches of a trial: those who are spared spin before they sleep, and only then others move to their processors."""
@@ -80,8 +80,7 @@ spare:
   %spared_address = getelementptr %level, ptr %sparing, i64 0, i32 1
   %spared = load i64, ptr %spared_address, align 8
   ; A program may be dispatched with fewer threads than it was judged with.
-  %most = sub i64 %workers_left, 1
-  %bounded = call i64 @llvm.umin.i64(i64 %spared, i64 %most)
+  %bounded = call i64 @llvm.umin.i64(i64 %spared, i64 %workers_left)
   %fewer = sub i64 %workers_left, %bounded
   %level_next = add i64 %level, 1
   store i64 %level_next, ptr %levels_address, align 8

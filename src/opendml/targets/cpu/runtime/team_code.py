@@ -156,6 +156,16 @@ spare:
 consider:
   %most = call i64 @team_workers_for(ptr %team, i64 %wanted)
   %some = call i64 @team_spare_some(ptr %team, ptr %entry, i64 %most)
+  %is_without_all = icmp eq i64 %some, 0
+  br i1 %is_without_all, label %without, label %choose
+without:
+  call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null, ptr %control)
+  %without_end = call i64 @team_note_end(ptr %team)
+  %without_time = sub i64 %without_end, %now
+  call void @team_judge_some(ptr %team, ptr %entry, i64 0, i64 %without_time)
+  store atomic i64 0, ptr %team release, align 8
+  ret i64 1
+choose:
   %chosen = add i64 %some, 1
   %last_address = getelementptr %team, ptr %team, i64 0, i32 20
   %last = load atomic i64, ptr %last_address monotonic, align 8
