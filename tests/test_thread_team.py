@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from properties import HANGS
@@ -30,7 +31,7 @@ from opendml.targets.cpu.runtime.barrier_code import GROUP, MOST_GROUPS, barrier
 from opendml.targets.cpu.runtime.calling_code import CALLED
 from opendml.targets.cpu.runtime.fewer_code import LEAST
 from opendml.targets.cpu.runtime.team_code import LONG, team_ir
-from opendml.targets.cpu.runtime.team_types import WAKINGS
+from opendml.targets.cpu.runtime.team_types import WAKINGS, types_ir
 from opendml.targets.cpu.runtime.thread_team import ThreadTeam, default_team
 from opendml.targets.cpu.runtime.waking_code import FIRST_GUESS, LONGEST_WAKING, SHORTEST_PAUSE
 
@@ -186,6 +187,7 @@ leave:
 
 
 ALL_BARRIERS, SECOND_BARRIER = 0b111, 0b010
+CACHE_LINE = 64
 
 
 @pytest.fixture(scope="session")
@@ -249,6 +251,20 @@ def meet(program: LoadedObject, team: ThreadTeam, *, rounds: int, times: int) ->
     for _ in range(times):
         run_all(program, team, team.thread_count, rounds)
     team.stop()
+
+
+def test_what_different_threads_write_lies_in_lines_of_its_own() -> None:
+    """Structs are whole cache lines, and so begins in them what others than the caller write."""
+    llvm.initialize_native_target()
+    names = {"team": (0, 2, 17, 32), "barrier": (0, 2, 10, 11), "worker": (0, 7, 9)}
+    module = llvm.parse_assembly(types_ir() + "".join(f"\n@{name} = global %{name} zeroinitializer" for name in names))
+    layout = llvm.Target.from_default_triple().create_target_machine().target_data
+    for variable in module.global_variables:
+        struct = variable.global_value_type
+        assert layout.get_abi_size(struct) % CACHE_LINE == 0
+        assert [layout.get_element_offset(struct, field) % CACHE_LINE for field in names[variable.name]] == [0] * len(
+            names[variable.name]
+        )
 
 
 @pytest.mark.parametrize("spin_microseconds", [0.0, 100.0])
@@ -673,8 +689,6 @@ define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {
     ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "arm64-apple-macosx14.0", "x86_64-pc-windows-msvc-elf"],
 )
 def test_team_compiles_for_other_platforms(triple: str) -> None:
-    import llvmlite.binding as llvm
-
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     host = machine_of(triple, "baseline")

@@ -54,9 +54,9 @@ _FEWER = """
 ; is to be done by fewer, or that is in a trial.
 define internal i64 @team_spare_some(ptr %team, ptr %entry, i64 %workers) nounwind {
 start:
-  %levels_address = getelementptr %team, ptr %team, i64 0, i32 34
+  %levels_address = getelementptr %team, ptr %team, i64 0, i32 31, i32 1
   store i64 0, ptr %levels_address, align 8
-  %entry_address = getelementptr %team, ptr %team, i64 0, i32 31
+  %entry_address = getelementptr %team, ptr %team, i64 0, i32 31, i32 0
   %known = load ptr, ptr %entry_address, align 8
   %is_known = icmp eq ptr %known, %entry
   br i1 %is_known, label %look, label %leave
@@ -93,12 +93,12 @@ leave:
 ; %workers have taken part in a dispatch of %entry, which has taken %time microseconds.
 define internal void @team_judge_some(ptr %team, ptr %entry, i64 %workers, i64 %time) nounwind {
 start:
-  %levels_address = getelementptr %team, ptr %team, i64 0, i32 34
+  %levels_address = getelementptr %team, ptr %team, i64 0, i32 31, i32 1
   %level = load i64, ptr %levels_address, align 8
   %are_all = icmp eq i64 %level, 0
   br i1 %are_all, label %know, label %compare
 know:
-  %entry_address = getelementptr %team, ptr %team, i64 0, i32 31
+  %entry_address = getelementptr %team, ptr %team, i64 0, i32 31, i32 0
   %known = load ptr, ptr %entry_address, align 8
   %is_known = icmp eq ptr %known, %entry
   br i1 %is_known, label %look, label %begin

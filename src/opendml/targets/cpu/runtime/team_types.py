@@ -64,7 +64,8 @@ _TYPES = """
 ;              dispatch after this one, which the caller does alone
                i64, i64, i64, i64, i64, [$wakings x i64], i64, i64, i64,
 ;              28 workers that each thread calls; 29 what the caller does alone, 30 what is done by fewer threads,
-;              31 the entry that this is known of, 32 workers that sleep, 34 by how many levels there are fewer threads
-               i64, %sparing, [$most_levels x %level], ptr, i64, [56 x i8], i64, [56 x i8] }
+;              31 the entry that this is known of, and by how many levels there are fewer threads now, 32 workers that
+;              sleep
+               i64, %sparing, [$most_levels x %level], { ptr, i64, [48 x i8] }, i64, [56 x i8] }
 ; The workers lie behind their team.
 """
