@@ -45,9 +45,9 @@ class Device:
     was compiled. ``feature_level`` is a
     ``FeatureLevel`` or text such as ``"3_0"``; a device accepts exactly what DirectML accepts at that level.
     ``thread_count`` is the number of threads of a dispatch (the default: ``OPENDML_NUM_THREADS``, else the processors
-    that this process may use); results do not depend on it. ``tuning``, for experiments, replaces
-    the knobs of the generated code, a ``Tuning`` of the device's target (``opendml.targets.cpu.tuning``), on which only
-    the speed depends.
+    that this process may use), or the most of them where fewer are sooner; results do not depend on it. ``tuning``, for
+    experiments, replaces the knobs of the generated code, a ``Tuning`` of the device's target
+    (``opendml.targets.cpu.tuning``), on which only the speed depends.
 
         >>> import opendml as dml
         >>> device = dml.Device("cpu", feature_level="6_4")
