@@ -29,7 +29,6 @@ from opendml.targets.cpu.runtime import thread_team
 from opendml.targets.cpu.runtime.alone_code import LONGEST
 from opendml.targets.cpu.runtime.barrier_code import GROUP, MOST_GROUPS, barrier_ir
 from opendml.targets.cpu.runtime.calling_code import CALLED
-from opendml.targets.cpu.runtime.fewer_code import LEAST
 from opendml.targets.cpu.runtime.team_code import LONG, team_ir
 from opendml.targets.cpu.runtime.team_types import WAKINGS, types_ir
 from opendml.targets.cpu.runtime.thread_team import ThreadTeam, default_team
@@ -236,20 +235,27 @@ class Neighbours:
         assert not any(self.cells[8 * threads :: 8])
 
 
-def run_all(program: LoadedObject, team: ThreadTeam, threads: int, rounds: int) -> None:
-    """Run a program of neighbours by so many threads, but for those that are spared if barriers happen to be late."""
+def run_all(program: LoadedObject, team: ThreadTeam, threads: int, rounds: int) -> int:
+    """Run a program of neighbours by so many threads, but for those that are spared if barriers happen to be late. By
+    how many it was."""
     buffers = Neighbours(team.thread_count, rounds)
     found = team.run(program["entry"], buffers.address, threads)
     threads = min(threads, team.thread_count)
     assert 1 <= found <= threads
-    assert found == threads or threads >= LEAST
     buffers.check(found)
+    return found
+
+
+def run_whole(program: LoadedObject, team: ThreadTeam, rounds: int) -> None:
+    """The same by all threads of a team that has never less to do: none is spared if they are more than processors."""
+    found = run_all(program, team, team.thread_count, rounds)
+    assert found == team.thread_count or team.thread_count <= usable_processors()
 
 
 def meet(program: LoadedObject, team: ThreadTeam, *, rounds: int, times: int) -> None:
     """Run a program of neighbours so often, by the threads of a team, and end that."""
     for _ in range(times):
-        run_all(program, team, team.thread_count, rounds)
+        run_whole(program, team, rounds)
     team.stop()
 
 
@@ -305,7 +311,7 @@ def test_sleeping_workers_wake(neighbours_program: LoadedObject) -> None:
     team = ThreadTeam(3, spin_microseconds=5)
     for _ in range(30):
         time.sleep(0.001)
-        run_all(neighbours_program, team, 3, rounds=3)
+        run_whole(neighbours_program, team, rounds=3)
 
 
 def wait_until(holds: Callable[[], bool], pause: float = 0.01) -> None:

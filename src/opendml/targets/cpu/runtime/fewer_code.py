@@ -110,8 +110,7 @@ begin:
 compare:
   %level_before = sub i64 %level, 1
   %sparing_before = getelementptr %team, ptr %team, i64 0, i32 30, i64 %level_before
-  %result = call i64 @sparing_compare(ptr %sparing_before, i64 %time, i64 $eighth)
-  %is_trial = icmp ne i64 %result, 0
+  %is_trial = call i1 @sparing_compare(ptr %sparing_before, i64 %time, i64 $eighth)
   br i1 %is_trial, label %leave, label %look
 look:
   %are_many = icmp uge i64 %workers, $least_workers
@@ -135,7 +134,13 @@ judge:
   br i1 %is_choice, label %choose, label %leave
 choose:
   call void @level_choose(ptr %sparing, i64 %workers)
-  call void @levels_forget(ptr %team, i64 %level)
+  ; Nothing is known of the next level then, which says the same of the one behind it before that comes into force.
+  %next = add i64 %level, 1
+  %is_level = icmp ult i64 %next, $most_levels
+  br i1 %is_level, label %forget, label %leave
+forget:
+  %next_address = getelementptr %team, ptr %team, i64 0, i32 30, i64 %next
+  store %level zeroinitializer, ptr %next_address, align 8
   br label %leave
 leave:
   ret void
@@ -153,23 +158,6 @@ define internal void @level_choose(ptr %level, i64 %workers) nounwind {
   %part = call i64 @llvm.umax.i64(i64 %rounded, i64 1)
   %spared_address = getelementptr %level, ptr %level, i64 0, i32 1
   store i64 %part, ptr %spared_address, align 8
-  ret void
-}
-
-; Nothing is known of the levels behind %level.
-define internal void @levels_forget(ptr %team, i64 %level) nounwind {
-start:
-  br label %look
-look:
-  %before = phi i64 [ %level, %start ], [ %further, %forget ]
-  %further = add i64 %before, 1
-  %is_level = icmp ult i64 %further, $most_levels
-  br i1 %is_level, label %forget, label %leave
-forget:
-  %address = getelementptr %team, ptr %team, i64 0, i32 30, i64 %further
-  store %level zeroinitializer, ptr %address, align 8
-  br label %look
-leave:
   ret void
 }
 

@@ -71,16 +71,14 @@ leave:
 }
 
 ; Fewer threads have taken %time microseconds: if that was the last one of a trial it says, by whether it was sooner by
-; one of 2 to the %margin parts, what is to become of the next dispatches. Gives 0 if it was none of a trial, 1 if it
-; was not the last one, 2 if it was a gain, 3 if it was none.
-define internal i64 @sparing_compare(ptr %sparing, i64 %time, i64 %margin) nounwind {
+; one of 2 to the %margin parts, what is to become of the next dispatches. Gives whether it was of a trial.
+define internal i1 @sparing_compare(ptr %sparing, i64 %time, i64 %margin) nounwind {
 start:
   %trials_address = getelementptr %sparing, ptr %sparing, i64 0, i32 1
   %is_trial = call i1 @count_down(ptr %trials_address)
   %trials_left = load i64, ptr %trials_address, align 8
   %is_none_left = icmp eq i64 %trials_left, 0
   %is_last = and i1 %is_trial, %is_none_left
-  %none_or_one = zext i1 %is_trial to i64
   br i1 %is_last, label %compare, label %leave
 compare:
   %slow_address = getelementptr %sparing, ptr %sparing, i64 0, i32 5
@@ -105,10 +103,8 @@ compare:
   %trusted_address = getelementptr %sparing, ptr %sparing, i64 0, i32 2
   %number_address = select i1 %is_gain, ptr %sparing, ptr %trusted_address
   store i64 %number, ptr %number_address, align 8
-  %two_or_three = select i1 %is_gain, i64 2, i64 3
   br label %leave
 leave:
-  %result = phi i64 [ %none_or_one, %start ], [ %two_or_three, %compare ]
-  ret i64 %result
+  ret i1 %is_trial
 }
 """

@@ -147,9 +147,7 @@ look_back:
   %is_sparing = call i1 @team_spares_workers(ptr %team, i64 %alone)
   br i1 %is_sparing, label %spare, label %consider
 spare:
-  call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null, ptr %control)
-  %spared_end = call i64 @team_note_end(ptr %team)
-  %spared_time = sub i64 %spared_end, %now
+  %spared_time = call i64 @team_run_by_caller(ptr %team, ptr %entry, ptr %args, ptr %control, i64 %now)
   call void @team_judge_alone(ptr %team, i64 %spared_time)
   store atomic i64 0, ptr %team release, align 8
   ret i64 1
@@ -159,9 +157,7 @@ consider:
   %is_without_all = icmp eq i64 %some, 0
   br i1 %is_without_all, label %without, label %choose
 without:
-  call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null, ptr %control)
-  %without_end = call i64 @team_note_end(ptr %team)
-  %without_time = sub i64 %without_end, %now
+  %without_time = call i64 @team_run_by_caller(ptr %team, ptr %entry, ptr %args, ptr %control, i64 %now)
   call void @team_judge_some(ptr %team, ptr %entry, i64 0, i64 %without_time)
   store atomic i64 0, ptr %team release, align 8
   ret i64 1
@@ -233,6 +229,14 @@ dispatch:
   call void @team_judge_some(ptr %team, ptr %entry, i64 %workers, i64 %time)
   store atomic i64 0, ptr %team release, align 8
   ret i64 %count
+}
+
+; The caller does without its workers. Gives the microseconds since %begin.
+define internal i64 @team_run_by_caller(ptr %team, ptr %entry, ptr %args, ptr %control, i64 %begin) nounwind {
+  call void @call_entry(ptr %entry, ptr %args, i64 0, i64 1, ptr null, ptr %control)
+  %end = call i64 @team_note_end(ptr %team)
+  %time = sub i64 %end, %begin
+  ret i64 %time
 }
 
 define internal i64 @team_note_end(ptr %team) nounwind {
@@ -340,8 +344,7 @@ start:
   %set = and i64 %generation, 1
   %next_generation = add i64 %generation, 1
   store atomic i64 %next_generation, ptr %generation_address monotonic, align 8
-  %first_address = getelementptr %barrier, ptr %barrier, i64 0, i32 23
-  store atomic i64 %next_generation, ptr %first_address monotonic, align 8
+  call void @barrier_forget_late(ptr %barrier, i64 %next_generation)
   call void @pools_empty(ptr %barrier, i64 0, i64 %set)
   %pool_threads_address = getelementptr %barrier, ptr %barrier, i64 0, i32 12
   %pool_threads = load i64, ptr %pool_threads_address, align 8

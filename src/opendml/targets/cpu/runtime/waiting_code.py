@@ -232,6 +232,23 @@ leave:
   ret void
 }
 
+; A dispatch begins with the barrier of %generation: nobody has come late.
+define internal void @barrier_forget_late(ptr %barrier, i64 %generation) nounwind {
+  %slept_address = getelementptr %barrier, ptr %barrier, i64 0, i32 14
+  store i64 0, ptr %slept_address, align 8
+  %late_address = getelementptr %barrier, ptr %barrier, i64 0, i32 18
+  store atomic i64 0, ptr %late_address monotonic, align 8
+  %first_lost_address = getelementptr %barrier, ptr %barrier, i64 0, i32 20
+  store atomic i64 0, ptr %first_lost_address monotonic, align 8
+  %others_lost_address = getelementptr %barrier, ptr %barrier, i64 0, i32 21
+  store atomic i64 0, ptr %others_lost_address monotonic, align 8
+  %others_late_address = getelementptr %barrier, ptr %barrier, i64 0, i32 22
+  store atomic i64 0, ptr %others_late_address monotonic, align 8
+  %first_address = getelementptr %barrier, ptr %barrier, i64 0, i32 23
+  store atomic i64 %generation, ptr %first_address monotonic, align 8
+  ret void
+}
+
 ; Somebody has spun in vain at the barrier of %generation. The first one says that it is a late one; behind the second
 ; such barrier of a dispatch all spin for a shorter time. Gives whether it was the first one.
 define internal i1 @barrier_note_late(ptr %barrier, i64 %generation) nounwind {

@@ -109,16 +109,6 @@ define internal i64 @team_set_spins(ptr %team, i64 %count) nounwind {
   store i64 %patience_now, ptr %learned_address, align 8
   %yielding_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 13
   store atomic i64 %patience_now, ptr %yielding_address monotonic, align 8
-  %late_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 14
-  store i64 0, ptr %late_address, align 8
-  %spun_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 18
-  store atomic i64 0, ptr %spun_address monotonic, align 8
-  %first_lost_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 20
-  store atomic i64 0, ptr %first_lost_address monotonic, align 8
-  %others_lost_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 21
-  store atomic i64 0, ptr %others_lost_address monotonic, align 8
-  %others_late_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 22
-  store atomic i64 0, ptr %others_late_address monotonic, align 8
   ret i64 %spins_now
 }
 
