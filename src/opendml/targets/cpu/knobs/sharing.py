@@ -41,9 +41,12 @@ class SharingKnobs:
     pooled_work: int = 1 << 18
     """Steps of a kernel from which on some work items of every share are for whichever thread is done first."""
 
-    pooled_part: float = 0.25
+    pooled_part: float = 0.5
     """Which part of a share: by as much threads may fall behind each other, as processors are shared and not equally
-    fast. A thread takes of its own first, since it reads what it wrote in the kernel before."""
+    fast: two that are the halves of one core take nearly twice as long as one that has a core for itself, and a machine
+    need not say which are. With a quarter ResNet-50 took up to a fifth longer, with three quarters now and then a tenth
+    (16 and 32 threads, Emerald Rapids). A thread takes of its own first, since it reads what it wrote in the kernel
+    before."""
 
     pooled_runs: int = 64
     """Runs in which these items are taken at most. Threads that take small items one by one wait for the counter most
