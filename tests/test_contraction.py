@@ -242,7 +242,8 @@ def test_nests_of_every_choice_of_loops(
     (statement,) = definition.statements
     assert isinstance(statement, Compute)
     knobs = dict.fromkeys(("vector_side_bytes", "far_tile_bytes", "near_strip_bytes"), near_bytes)
-    target = target.tuned(serial_work=0, items=items, **knobs, **waiting(near_bytes), **redone(seed))
+    even = {"shares": (1, 5, 16)[seed % 3], "worth_uneven": 0.0, "item_overhead": 0}
+    target = target.tuned(serial_work=0, items=items, **even, **knobs, **waiting(near_bytes), **redone(seed))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choice._Choices, "cost", any_tile(seed))
         kernel = schedule_contraction(statement, target)

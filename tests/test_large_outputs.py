@@ -279,7 +279,7 @@ def test_few_threads_of_some_processors_write_through_the_caches() -> None:
         TUNING.stored_prefetch_distance,
     )
     assert few.streamed_bytes > TUNING.streamed_bytes and few.stored_prefetch_distance > 0
-    names = ("streamed_bytes", "stored_prefetch_distance", "blocks_of_channels", "shares_of_windows")
+    names = ("streamed_bytes", "stored_prefetch_distance", "blocks_of_channels", "shares")
     knobs = {name: getattr(many, name) for name in names}
     assert replace(few, **knobs) == many
 

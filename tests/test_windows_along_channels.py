@@ -28,7 +28,7 @@ from opendml.targets.cpu.tuning import TUNING, Tuning
 AVX2 = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx2"))
 
 BLOCKS = replace(
-    TUNING, serial_work=0, pooled_work=0, near_window_bytes=0, window_run_bytes=32, shares_of_windows=2, border_steps=25
+    TUNING, serial_work=0, pooled_work=0, near_window_bytes=0, window_run_bytes=32, shares=2, border_steps=25
 )
 """Threads share everything out, some channels after the others; few windows reach over the ends."""
 
@@ -148,7 +148,7 @@ def test_points_whose_windows_overlap_share_what_they_load(padding: int) -> None
 def test_channels_too_many_for_a_cache_are_done_in_blocks(sizes: list[int], window: int, share: int) -> None:
     """By each of two threads in its own part of the rows, or of the images."""
     ends = (window // 2, window // 2)
-    target = AVX2.tuned(shares_of_windows=2, near_window_bytes=24 << 10)
+    target = AVX2.tuned(shares=2, near_window_bytes=24 << 10)
     kernel = kernel_of(depthwise(sizes, (window, window), start=ends, end=ends), target)
     assert (kernel.vector_block, kernel.share) == ((64, share) if share else (None, 0))
 

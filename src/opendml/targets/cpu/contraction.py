@@ -22,6 +22,7 @@ from opendml.loops.rewriting import lowered_stores
 from opendml.targets.cpu.coalescing import coalesce, has_parted_rows
 from opendml.targets.cpu.contractions.beginnings import begun_with_terms
 from opendml.targets.cpu.contractions.blocks import cuts, keeps_tiles
+from opendml.targets.cpu.contractions.even_shares import evened
 from opendml.targets.cpu.contractions.matrix_tiles import MatrixSteps
 from opendml.targets.cpu.contractions.parts import steps_of_parts
 from opendml.targets.cpu.contractions.prefetches import (
@@ -254,7 +255,8 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
         steps[tile.rest.row] = tile.rest.rows
     tiles_first = keeps_tiles(problem, tile)
     first, second = (across, along) if tiles_first else (along, across)
-    near, rows, parts = cuts(problem, tile, batch, first, second, steps)
+    found = cuts(problem, tile, batch, first, second, steps)
+    near, rows, parts = evened(problem, tile, batch, found, steps, keeps_near=tile.packed)
     waits_for_memory = tile.steps_at_once > 0 and tile.tile.size < problem.tuning.rows_of_tiles
     panel = _panel(problem, tile, near) if tile.packed else None
     far, is_far_ahead = tiles_ahead(problem, 1 - side, tile)

@@ -161,7 +161,7 @@ def tuning_of(
     if threads <= _STORING.get(name, 0):
         tuning = tuning.but(streamed_bytes=1 << 62, stored_prefetch_distance=1024)
     blocks = tuning.blocks_of_channels * threads // tuning.many_threads
-    return tuning.but(blocks_of_channels=blocks, shares_of_windows=threads)
+    return tuning.but(blocks_of_channels=blocks, shares=threads)
 
 
 def _caches_of(name: str, system: Mapping[int, int]) -> _Caches:

@@ -663,7 +663,7 @@ def _with_blocks_of_lanes(kernel: ComputeKernel, tuning: Tuning) -> ComputeKerne
     if kernel.inner or not kernel.shared:
         return replace(kernel, vector_block=block)
     *images, last = (axis.size for axis in kernel.shared)
-    shares = max(tuning.shares_of_windows // math.prod(images), 1)
+    shares = max(tuning.shares // math.prod(images), 1)
     share = next(part for part in range(-(-last // shares), last + 1) if last % part == 0)
     return replace(kernel, vector_block=block, share=share)
 

@@ -60,7 +60,7 @@ class KernelWriter:
         self._modules = modules
         self._targets: dict[Sharing, CpuTarget] = {
             "as it pays": target,
-            "alone": target.tuned(items=1, work_between_looks=1 << 62),
+            "alone": target.tuned(items=1, shares=1, work_between_looks=1 << 62),
             "beside": target.tuned(serial_work=0),
         }
         self._in_place = in_place

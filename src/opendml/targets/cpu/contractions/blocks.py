@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from opendml.expression.ir import Axis
 from opendml.targets.cpu.contractions.problem import Problem
 from opendml.targets.cpu.contractions.tiles import Tile
 from opendml.targets.cpu.panels import strip_bytes
 
-_Blocks = list[tuple[Axis, int]]
+Blocks = list[tuple[Axis, int]]
+"""Axes, slowest first, and how many of their points a block has."""
+
+
+class Cuts(NamedTuple):
+    """How axes are cut into work items: those of the side that is read again and again, small enough for a near cache;
+    of the other side; and of the first side once more, where there are not work items enough."""
+
+    near: Blocks
+    rows: Blocks
+    parts: Blocks
 
 
 def cuts(
@@ -20,9 +31,8 @@ def cuts(
     first: Sequence[Axis],
     second: Sequence[Axis],
     steps: dict[Axis, int],
-) -> tuple[_Blocks, _Blocks, _Blocks]:
-    """Blocks of the side that is read again and again, small enough for a near cache; of the other side; and of the
-    first side once more, if there are not work items enough."""
+) -> Cuts:
+    """The blocks, as many as ``items`` or more where the tiles are enough."""
     is_tile_side = tile.tile in first
     points = math.prod(axis.size for axis in first)
     read = (
@@ -44,13 +54,13 @@ def cuts(
     if _is_parted(problem, tile, problem.side(tile.vector) ^ is_tile_side):
         parted = _cut(near, steps, unevenness, wanted)
         wanted //= math.prod([-(-whole // block) for (_, whole), (_, block) in zip(near, parted, strict=True)])
-        return parted, _cut([(axis, axis.size) for axis in second], steps, unevenness, max(1, wanted)), []
+        return Cuts(parted, _cut([(axis, axis.size) for axis in second], steps, unevenness, max(1, wanted)), [])
     rows = _cut([(axis, axis.size) for axis in second], steps, unevenness, wanted)
     wanted //= math.prod([-(-axis.size // block) for axis, block in rows])
     cut = _cut(near, steps, unevenness, max(1, wanted))
     if tile.packed:
-        return cut, rows, []
-    return near, rows, [(axis, block) for axis, block in cut if block < dict(near)[axis]]
+        return Cuts(cut, rows, [])
+    return Cuts(near, rows, [(axis, block) for axis, block in cut if block < dict(near)[axis]])
 
 
 def _panel_parts(problem: Problem, tile: Tile, along: Sequence[Axis], steps: Mapping[Axis, int]) -> int:
@@ -99,7 +109,7 @@ def keeps_tiles(problem: Problem, tile: Tile) -> bool:
     return tile.turned and not tile.packed and is_near
 
 
-def _shrunk(axes: Sequence[Axis], steps: Mapping[Axis, int], unevenness: float, times: float) -> _Blocks:
+def _shrunk(axes: Sequence[Axis], steps: Mapping[Axis, int], unevenness: float, times: float) -> Blocks:
     """Blocks that have together about so many times fewer points than the axes: the outermost axes are cut first."""
     result = []
     for axis in axes:
@@ -109,7 +119,7 @@ def _shrunk(axes: Sequence[Axis], steps: Mapping[Axis, int], unevenness: float, 
     return result
 
 
-def _cut(blocks: _Blocks, steps: Mapping[Axis, int], unevenness: float, wanted: int) -> _Blocks:
+def _cut(blocks: Blocks, steps: Mapping[Axis, int], unevenness: float, wanted: int) -> Blocks:
     """The blocks cut, the outermost first, into so many smaller ones or more, if that is possible."""
     result = []
     for axis, size in blocks:

@@ -35,6 +35,20 @@ class SharingKnobs:
     """Work items that such a kernel is cut into at least, where it is large enough: even shares for a dozen threads and
     more."""
 
+    shares: int = 16
+    """Threads that share out a kernel at most."""
+
+    worth_uneven: float = 1 / 8
+    """The part of its time that a sum of products must save with smaller work items, of which there are as many for
+    each of the threads: less was not to be seen in networks (16 and 32 threads, Emerald Rapids)."""
+
+    most_even_items: int = 8
+    """Such work items for each thread at most: one more is an eighth of its share."""
+
+    item_overhead: int = 1000
+    """Cycles that a work item of those takes beside its sums and what it reads for them: MobileNetV2 and SqueezeNet
+    took a fiftieth longer with 200 (32 threads)."""
+
     many_threads: int = 16
     """Threads that share out a kernel, where it matters what each of them does for itself."""
 

@@ -104,9 +104,6 @@ class VectorKnobs:
     window_run_bytes: int = 256
     """Bytes of channels of a point that are done together then: four lines of memory."""
 
-    shares_of_windows: int = 16
-    """Parts of all images that threads go through block by block then: as many as there are threads."""
-
     extreme_rows: int = 7
     """Rows of windows whose extremes are found together at most, since what they have in common is gone through once:
     half of 32 registers wait for whether there is NaN."""
