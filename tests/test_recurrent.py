@@ -26,6 +26,7 @@ from opendml.llvm.native import assembly
 from opendml.llvm.stacks import STACK_BOUND
 from opendml.loops.nest_printer import format_nest
 from opendml.operators.recurrent import Recurrent
+from opendml.targets.cpu.code.interface import ENTRY
 from opendml.targets.cpu.code.modules import Support
 from opendml.targets.cpu.code.program_code import program_code
 from opendml.targets.cpu.compilation import generate
@@ -358,7 +359,9 @@ def test_threads_wait_once_a_step(operator: type[Any], fields: dict[str, Any], w
     these are shared out."""
     desc = network(operator, (9, 32, 3, 64), direction, optional=ALL, **fields)
     code = program_code(refined_definition(desc, TARGET), TARGET, Support("", "", {}))
-    assert sum(text.count("call void @barrier_wait(ptr %barrier") for text in code.modules) == 3 + waits
+    (entry,) = (text[text.index(f"define void @{ENTRY}") :] for text in code.modules if f"define void @{ENTRY}" in text)
+    assert entry.count("call i64 @share_wait(ptr %barrier") == 3
+    assert entry.count("call void @barrier_wait(ptr %barrier") == waits
 
 
 @each_operator

@@ -444,6 +444,11 @@ def _calls_of(steps: Sequence[Step[K]]) -> Iterator[Call[K]]:
             yield from _calls_of(step.steps)
 
 
+def has_barriers(loop: Loop[K]) -> bool:
+    """Whether threads meet in its rounds."""
+    return any(isinstance(s, Barrier) or (isinstance(s, Loop) and has_barriers(s)) for s in loop.steps)
+
+
 def _is_parallel(step: Step[K]) -> bool:
     if isinstance(step, Call):
         return not step.kernel.is_serial or step.turn > 0

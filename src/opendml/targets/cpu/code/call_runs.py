@@ -62,8 +62,8 @@ class RunWriter:
         self._look = look
         self._work_between_looks = tuning.work_between_looks
 
-    def write(self, run: Sequence[WrittenCall], write_call: Callable[[str, bool], None]) -> None:
-        """The loop; ``write_call(instruction, may_be_stopped)`` writes the call in it."""
+    def write(self, run: Sequence[WrittenCall], thread: str, write_call: Callable[[str, bool], None]) -> None:
+        """The loop, for the share of a thread; ``write_call(instruction, may_be_stopped)`` writes the call in it."""
         places = list(zip(*(call.places for call in run), strict=True))
         tables = [column[0].table for column in places]
         slots = [self._column([place.slot for place in column]) for column in places]
@@ -76,7 +76,7 @@ class RunWriter:
             if work * len(run) > self._work_between_looks:
                 self.look_now_and_then(position, work)
             pointers = [self._pointer(*place, position) for place in zip(tables, slots, offsets, strict=True)]
-            write_call(run[0].text(pointers, self._thread(turn, position)), may_be_stopped)
+            write_call(run[0].text(pointers, self._thread(thread, turn, position)), may_be_stopped)
             return []
 
         self._builder.loop("0", str(len(run)), 1, [], body)
@@ -112,10 +112,10 @@ class RunWriter:
             return pointer
         return self._builder.assign(f"getelementptr i8, ptr {pointer}, i64 {self._entry(offset, position)}")
 
-    def _thread(self, turn: str, position: str) -> str:
-        return "%thread" if turn == "0" else moved_thread(self._builder, self._entry(turn, position))
+    def _thread(self, thread: str, turn: str, position: str) -> str:
+        return thread if turn == "0" else moved_thread(self._builder, thread, self._entry(turn, position))
 
 
-def moved_thread(builder: Builder, turn: str) -> str:
+def moved_thread(builder: Builder, thread: str, turn: str) -> str:
     """The number by which a thread goes when another one than the first is to be the number 0."""
-    return builder.assign(f"urem i64 {builder.assign(f'add i64 %thread, {turn}')}, %threads")
+    return builder.assign(f"urem i64 {builder.assign(f'add i64 {thread}, {turn}')}, %threads")

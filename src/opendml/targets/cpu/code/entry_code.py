@@ -13,12 +13,13 @@ from opendml.expression.ir import Axis
 from opendml.llvm.builder import Builder
 from opendml.llvm.values import Value
 from opendml.loops.alignment import ALIGNMENT, aligned
-from opendml.loops.sequence import Barrier, Call, KernelSequence, Loop, Points, Run, Step
+from opendml.loops.sequence import Barrier, Call, KernelSequence, Loop, Points, Run, Step, has_barriers
 from opendml.targets.cpu.code import records
 from opendml.targets.cpu.code.call_runs import Place, RunWriter, WrittenCall, moved_thread
 from opendml.targets.cpu.code.constant_tables import constant_tables
 from opendml.targets.cpu.code.interface import ENTRY
 from opendml.targets.cpu.code.modules import REALIGNED
+from opendml.targets.cpu.code.share_code import THREAD, ShareWriter
 from opendml.targets.cpu.code.work_items import decoded, share
 from opendml.targets.cpu.code.written_kernels import WrittenKernel
 from opendml.targets.cpu.tuning import Tuning
@@ -43,6 +44,7 @@ class EntryWriter:
         self._profiled = profiled
         self._builder = Builder()
         self._threads: dict[int, str] = {}  # the numbers of threads in the turns since the last barrier
+        self._shares = ShareWriter(self._builder, acts=not profiled)
         self._runs = RunWriter(self._builder, self._look, tuning)
         self._pools = 0  # of the kernels since the last barrier
         self._work = self._seen = 0  # of the kernels so far, and of those before the last look
@@ -93,7 +95,7 @@ class EntryWriter:
         if self._profiled:
             lines += [f"  %records_address = getelementptr ptr, ptr %args, i64 {number}"]
             lines += ["  %records = load ptr, ptr %records_address, align 8"]
-        return lines
+        return [*lines, *(self._shares.prologue() if self._sequence.is_parallel else [])]
 
     def _argument(self, place: Place) -> str:
         """The pointer to a tensor."""
@@ -127,7 +129,10 @@ class EntryWriter:
 
     def text(self) -> str:
         """The whole of it."""
+        if self._sequence.is_parallel:
+            self._shares.begin()
         self._steps(self._sequence.steps, ())
+        self._shares.end()
         head = f"define void @{ENTRY}(ptr %args, i64 %thread, i64 %threads, ptr %barrier, ptr %control)"
         return "\n".join([f"{head} {REALIGNED} #0 {{", "entry:", *self._prologue(), *self._lines(), "  ret void", "}"])
 
@@ -150,17 +155,30 @@ class EntryWriter:
             if isinstance(step, Call):
                 self._write_call(self._call_of(step, loops), step.number)
             elif isinstance(step, Run):
-                self._runs.write([self._call_of(call, loops, in_run=True) for call in step.calls], self._call)
+                calls = [self._call_of(call, loops, in_run=True) for call in step.calls]
+                self._runs.write(calls, self._shares.thread, self._call)
             elif isinstance(step, Barrier):
-                self._builder.line("call void @barrier_wait(ptr %barrier, i64 %thread, i64 %threads)")
-                self._threads = {}
-                self._pools = 0
+                self._meet(in_loop=bool(loops))
             elif isinstance(step, Loop):
                 self._loop(step, loops)
             else:
                 self._points(step, loops)
 
+    def _meet(self, *, in_loop: bool) -> None:
+        self._threads = {}
+        self._pools = 0
+        if not self._sequence.is_parallel:
+            return
+        if in_loop:
+            self._shares.meet_in_loop()
+        else:
+            self._shares.meet()
+
     def _loop(self, loop: Loop[WrittenKernel], loops: Loops) -> None:
+        if has_barriers(loop):
+            self._shares.interrupt()
+            self._threads = {}
+
         def body(position: str, _: list[Value]) -> list[Value]:
             before = self._work
             self._steps(loop.steps, (*loops, (loop.axis, position)))
@@ -214,7 +232,7 @@ class EntryWriter:
 
     def _look(self) -> list[Value]:
         """Have the calling thread see whether it is to go on. All threads meet at the same barriers in any case."""
-        self._builder.assign("call i1 @go_on(ptr %control, i64 %thread)")
+        self._builder.assign(f"call i1 @go_on(ptr %control, i64 {THREAD})")
         return []
 
     def _call(self, call: str, may_be_stopped: bool) -> None:
@@ -235,8 +253,8 @@ class EntryWriter:
     def _thread_of(self, turn: int) -> str:
         """The number by which a thread goes in a turn."""
         if turn and turn not in self._threads:
-            self._threads[turn] = moved_thread(self._builder, str(turn))
-        return self._threads[turn] if turn else "%thread"
+            self._threads[turn] = moved_thread(self._builder, self._shares.thread, str(turn))
+        return self._threads[turn] if turn else self._shares.thread
 
     # Points of their own ---------------------------------------------------------------------------------------------
 
@@ -250,7 +268,7 @@ class EntryWriter:
         work = max(sum(call.kernel.work for call in points.calls), 1)
         self._work += work * count
         looks = work * count > self._tuning.work_between_looks
-        first, last = share(builder, count)
+        first, last = share(builder, count, self._shares.thread)
         self._has_looked |= looks
         if looks:
             self._seen = self._work

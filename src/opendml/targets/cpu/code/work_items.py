@@ -100,10 +100,10 @@ def _write_run(builder: Builder, first: str, last: str, look: int | None, body: 
     builder.loop(first, last, look, [], several)
 
 
-def share(builder: Builder, count: int | str) -> Bounds:
-    """This thread's share of ``count`` things in a row."""
-    start = builder.assign(f"udiv i64 {builder.assign(f'mul i64 %thread, {count}')}, %threads")
-    after = builder.assign("add i64 %thread, 1")
+def share(builder: Builder, count: int | str, thread: str = "%thread") -> Bounds:
+    """A thread's share of ``count`` things in a row."""
+    start = builder.assign(f"udiv i64 {builder.assign(f'mul i64 {thread}, {count}')}, %threads")
+    after = builder.assign(f"add i64 {thread}, 1")
     return start, builder.assign(f"udiv i64 {builder.assign(f'mul i64 {after}, {count}')}, %threads")
 
 

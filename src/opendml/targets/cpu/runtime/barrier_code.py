@@ -25,10 +25,21 @@ MOST_POOLS: Final = 64
 POOLS_OFFSET: Final = 384 + MOST_GROUPS * 64
 """Bytes before the counters of pools: a line for each thread, twice."""
 
+_WAITS_OFFSET: Final = POOLS_OFFSET + 2 * MOST_POOLS * 64
+"""Bytes before what is known of waiting: two lines, in which the generation that the dispatch began with is number 11,
+and how long one waits before it looks what others have not begun number 12."""
+
+_SHARES_OFFSET: Final = _WAITS_OFFSET + 128
+"""Bytes before a line for each thread that says of which generation its share was begun last."""
+
 
 SHARED: Final = MappingProxyType(
     {
         "@barrier_wait": "declare void @barrier_wait(ptr, i64, i64) nounwind",
+        "@first_generation": "declare i64 @first_generation(ptr, i64) nounwind",
+        "@share_begin": "declare i64 @share_begin(ptr, i64, i64, i64) nounwind",
+        "@share_left": "declare i64 @share_left(ptr, i64, i64, i64) nounwind",
+        "@share_wait": "declare i64 @share_wait(ptr, i64, i64, i64, i1) nounwind",
         "@pools": "declare ptr @pools(ptr, i64, i64) nounwind",
         "@next_run": "declare { i64, i64, i64 } @next_run(ptr, i64, i64, i64, i64, i64, i64) nounwind",
         "@go_on": "declare i1 @go_on(ptr, i64) nounwind",
@@ -49,7 +60,7 @@ def barrier_ir(host: Machine) -> str:
     All `thread_count` threads must call it equally often; what any of them wrote before is seen by all after. A thread
     that is alone returns at once and does not touch `barrier`. Waiting threads spin briefly and then sleep.
     """
-    return _with_places(filled(_BARRIER, host) + _POOLS).replace("$group", str(GROUP))
+    return _with_places(filled(_BARRIER, host) + _SHARES + _POOLS).replace("$group", str(GROUP))
 
 
 def pools_ir() -> str:
@@ -59,7 +70,15 @@ def pools_ir() -> str:
 
 
 def _with_places(text: str) -> str:
-    return written_in(text, {"$most_groups": MOST_GROUPS, "$most_pools": MOST_POOLS, "$pools": POOLS_OFFSET})
+    numbers = {
+        "$most_groups": MOST_GROUPS,
+        "$most_pools": MOST_POOLS,
+        "$pools": POOLS_OFFSET,
+        "$shares": _SHARES_OFFSET,
+        "$first_generation": _WAITS_OFFSET + 11 * 8,
+        "$acting_after": _WAITS_OFFSET + 12 * 8,
+    }
+    return written_in(text, numbers)
 
 
 def control_ir() -> str:
@@ -72,9 +91,9 @@ def control_ir() -> str:
 # its count and arrives for all of it. Programs know of the struct only these offsets: 0 arrivals, 64 generation, 72
 # sleepers, 80 spins before sleeping, 88 the function to sleep in, 96 that to wake sleepers, from 384 on a line for each
 # group, behind them two sets of lines, one for each thread: how many work items have been taken from the pool of its
-# share of each of the kernels since the last barrier. Generations use the sets in turn: once a thread is behind a
-# barrier no thread is still in the generation before, so that it sets its own line of that one's set to 0, for the
-# generation after this one.
+# share of each of the kernels since the last barrier. Generations use the sets in turn: behind a barrier nobody is at
+# work in the generation before any longer, so that whoever begins a share sets its line of that one's set to 0, for the
+# generation after this one. Two lines further there is one for each thread's share (`_SHARES`).
 _BARRIER = """
 define void @barrier_wait(ptr %barrier, i64 %thread, i64 %thread_count) nounwind noinline {
 start:
@@ -83,7 +102,27 @@ start:
 arrive:
   %generation_address = getelementptr i8, ptr %barrier, i64 64
   %generation = load atomic i64, ptr %generation_address monotonic, align 8
+  %has_opened = call i1 @barrier_arrive(ptr %barrier, i64 %thread, i64 %thread_count)
+  br i1 %has_opened, label %behind_it, label %spin
+spin:
+  %spins_address = getelementptr i8, ptr %barrier, i64 80
+  %spins = load atomic i64, ptr %spins_address monotonic, align 8
+  %is_open = call i1 @barrier_spin(ptr %barrier, i64 %generation, i64 %spins)
+  br i1 %is_open, label %behind_it, label %sleep
+sleep:
+  call void @barrier_tire(ptr %barrier, i64 %generation)
+  br label %behind_it
+behind_it:
   %set = and i64 %generation, 1
+  call void @pools_empty(ptr %barrier, i64 %thread, i64 %set)
+  br label %leave
+leave:
+  ret void
+}
+
+; The share of %thread is done: the last one opens the barrier. Gives whether that was it.
+define internal i1 @barrier_arrive(ptr %barrier, i64 %thread, i64 %thread_count) nounwind alwaysinline {
+start:
   %is_few = icmp ule i64 %thread_count, $group
   br i1 %is_few, label %arrive_alone, label %arrive_in_group
 arrive_in_group:
@@ -103,56 +142,205 @@ arrive_in_group:
   %before_in_group = atomicrmw add ptr %group_address, i64 1 acq_rel, align 8
   %arrived_in_group = add i64 %before_in_group, 1
   %is_last_of_group = icmp eq i64 %arrived_in_group, %group_size
-  br i1 %is_last_of_group, label %arrive_for_group, label %spin_start
+  br i1 %is_last_of_group, label %arrive_for_group, label %leave
 arrive_for_group:
   store atomic i64 0, ptr %group_address monotonic, align 8
   br label %arrive_alone
 arrive_alone:
-  %expected = phi i64 [ %thread_count, %arrive ], [ %groups, %arrive_for_group ]
+  %expected = phi i64 [ %thread_count, %start ], [ %groups, %arrive_for_group ]
   %before = atomicrmw add ptr %barrier, i64 1 acq_rel, align 8
   %arrived = add i64 %before, 1
   %is_last = icmp eq i64 %arrived, %expected
-  br i1 %is_last, label %release, label %spin_start
+  br i1 %is_last, label %release, label %leave
 release:
   store atomic i64 0, ptr %barrier monotonic, align 8
+  %generation_address = getelementptr i8, ptr %barrier, i64 64
   %advanced = atomicrmw add ptr %generation_address, i64 1 seq_cst, align 8
   %sleepers_address = getelementptr i8, ptr %barrier, i64 72
   %sleepers = load atomic i64, ptr %sleepers_address seq_cst, align 8
   %none_sleep = icmp eq i64 %sleepers, 0
-  br i1 %none_sleep, label %behind_it, label %wake
+  br i1 %none_sleep, label %leave, label %wake
 wake:
   %wake_address = getelementptr i8, ptr %barrier, i64 96
   %wake_function = load ptr, ptr %wake_address, align 8
   call void %wake_function(ptr %barrier)
-  br label %behind_it
-spin_start:
-  %spins_address = getelementptr i8, ptr %barrier, i64 80
-  %spins = load i64, ptr %spins_address, align 8
+  br label %leave
+leave:
+  %has_opened = phi i1 [ false, %arrive_in_group ], [ false, %arrive_alone ], [ true, %release ], [ true, %wake ]
+  ret i1 %has_opened
+}
+
+; Whether the barrier of %generation is open before so many %rounds are over.
+define internal i1 @barrier_spin(ptr %barrier, i64 %generation, i64 %rounds) nounwind alwaysinline {
+start:
+  %generation_address = getelementptr i8, ptr %barrier, i64 64
   br label %spin
 spin:
-  %left = phi i64 [ %spins, %spin_start ], [ %fewer, %pause ]
+  %left = phi i64 [ %rounds, %start ], [ %fewer, %pause ]
   %now = load atomic i64, ptr %generation_address acquire, align 8
   %is_open = icmp ne i64 %now, %generation
-  br i1 %is_open, label %behind_it, label %tired
+  br i1 %is_open, label %leave, label %tired
 tired:
   %is_tired = icmp eq i64 %left, 0
-  br i1 %is_tired, label %sleep, label %pause
+  br i1 %is_tired, label %leave, label %pause
 pause:
   $pause
   %fewer = sub i64 %left, 1
   br label %spin
-sleep:
+leave:
+  ret i1 %is_open
+}
+
+; Who has spun in vain waits otherwise until the barrier of %generation is open.
+define internal void @barrier_tire(ptr %barrier, i64 %generation) nounwind alwaysinline {
   %sleep_address = getelementptr i8, ptr %barrier, i64 88
   %sleep_function = load ptr, ptr %sleep_address, align 8
   call void %sleep_function(ptr %barrier, i64 %generation)
-  br label %behind_it
-behind_it:
-  call void @pools_empty(ptr %barrier, i64 %thread, i64 %set)
-  br label %leave
-leave:
   ret void
 }
 $declare_pause
+"""
+
+# Between two barriers every thread has a share of the work, which another thread may do for it as long as it has not
+# begun: a thread whose processor is away, or that is not awake yet, is not waited for. Who begins a share writes the
+# generation into its line; each is begun once, and whoever has done it arrives for it. A thread that was late finds its
+# shares begun, and goes through the program to where one is not. So each thread counts the generations itself.
+_SHARES = """
+; The generation with which the dispatch has begun.
+define i64 @first_generation(ptr %barrier, i64 %threads) nounwind {
+start:
+  %alone = icmp ule i64 %threads, 1
+  br i1 %alone, label %leave, label %look
+look:
+  %first_address = getelementptr i8, ptr %barrier, i64 $first_generation
+  %first = load atomic i64, ptr %first_address monotonic, align 8
+  br label %leave
+leave:
+  %result = phi i64 [ 0, %start ], [ %first, %look ]
+  ret i64 %result
+}
+
+; Begin the share of %thread in a generation. Gives the thread, or -1 where it has been begun already. Once nobody is in
+; the generation before any longer, its set of pools is emptied for the one after this.
+define i64 @share_begin(ptr %barrier, i64 %thread, i64 %threads, i64 %generation) nounwind {
+start:
+  %is_own = call i1 @shares_are_kept(i64 %threads)
+  br i1 %is_own, label %leave, label %look
+look:
+  %line = call ptr @share_line(ptr %barrier, i64 %thread)
+  %last = load atomic i64, ptr %line monotonic, align 8
+  %is_begun = icmp uge i64 %last, %generation
+  br i1 %is_begun, label %leave, label %begin
+begin:
+  %exchange = cmpxchg ptr %line, i64 %last, i64 %generation acq_rel monotonic, align 8
+  %is_first = extractvalue { i64, i1 } %exchange, 1
+  br i1 %is_first, label %empty, label %leave
+empty:
+  %before = sub i64 %generation, 1
+  %set = and i64 %before, 1
+  call void @pools_empty(ptr %barrier, i64 %thread, i64 %set)
+  br label %leave
+leave:
+  %result = phi i64 [ %thread, %start ], [ -1, %look ], [ -1, %begin ], [ %thread, %empty ]
+  ret i64 %result
+}
+
+; Begin a share that its thread has not begun. Gives the thread, or -1 where there is none. %thread: who comes last.
+define i64 @share_left(ptr %barrier, i64 %thread, i64 %threads, i64 %generation) nounwind noinline {
+start:
+  %are_kept = call i1 @shares_are_kept(i64 %threads)
+  br i1 %are_kept, label %leave, label %next
+next:
+  %ahead = phi i64 [ 1, %start ], [ %ahead_next, %further ]
+  %turn = add i64 %thread, %ahead
+  %is_around = icmp uge i64 %turn, %threads
+  %around = select i1 %is_around, i64 %threads, i64 0
+  %other = sub i64 %turn, %around
+  %line = call ptr @share_line(ptr %barrier, i64 %other)
+  %last = load atomic i64, ptr %line monotonic, align 8
+  %is_begun = icmp uge i64 %last, %generation
+  br i1 %is_begun, label %further, label %begin
+begin:
+  %begun = call i64 @share_begin(ptr %barrier, i64 %other, i64 %threads, i64 %generation)
+  %is_first = icmp sge i64 %begun, 0
+  br i1 %is_first, label %leave, label %further
+further:
+  %ahead_next = add i64 %ahead, 1
+  %is_over = icmp ugt i64 %ahead_next, %threads
+  br i1 %is_over, label %leave, label %next
+leave:
+  %result = phi i64 [ -1, %start ], [ %other, %begin ], [ -1, %further ]
+  ret i64 %result
+}
+
+; Wait for the end of a generation, with the share of %thread done, or none if that is -1. If it %acts gives the thread
+; whose share, which it has not begun, is to be done meanwhile; else -1.
+define i64 @share_wait(ptr %barrier, i64 %thread, i64 %threads, i64 %generation, i1 %acts) nounwind noinline {
+start:
+  %alone = icmp ule i64 %threads, 1
+  br i1 %alone, label %leave, label %look
+look:
+  %has_share = icmp sge i64 %thread, 0
+  br i1 %has_share, label %arrive, label %wait
+arrive:
+  %has_opened = call i1 @barrier_arrive(ptr %barrier, i64 %thread, i64 %threads)
+  br i1 %has_opened, label %leave, label %wait
+wait:
+  %place = select i1 %has_share, i64 %thread, i64 0
+  %spins_address = getelementptr i8, ptr %barrier, i64 80
+  %spins = load atomic i64, ptr %spins_address monotonic, align 8
+  %after_address = getelementptr i8, ptr %barrier, i64 $acting_after
+  %after = load atomic i64, ptr %after_address monotonic, align 8
+  %first_rounds = select i1 %acts, i64 %after, i64 %spins
+  %at_once = call i64 @llvm.umax.i64(i64 %first_rounds, i64 1)
+  ; Who does not spin may have the processor of one that has not begun.
+  %does_spin = icmp ne i64 %spins, 0
+  br i1 %does_spin, label %spin, label %yield
+yield:
+  %yield_address = getelementptr i8, ptr %barrier, i64 112
+  %yield_function = load ptr, ptr %yield_address, align 8
+  call void %yield_function()
+  br label %spin
+spin:
+  %left = phi i64 [ %spins, %wait ], [ 0, %yield ], [ %fewer, %rest ]
+  %rounds = call i64 @llvm.umin.i64(i64 %left, i64 %at_once)
+  %is_open = call i1 @barrier_spin(ptr %barrier, i64 %generation, i64 %rounds)
+  br i1 %is_open, label %leave, label %tired
+tired:
+  br i1 %acts, label %act, label %rest
+act:
+  %other = call i64 @share_left(ptr %barrier, i64 %place, i64 %threads, i64 %generation)
+  %is_found = icmp sge i64 %other, 0
+  br i1 %is_found, label %leave, label %rest
+rest:
+  %fewer = sub i64 %left, %rounds
+  %is_tired = icmp eq i64 %fewer, 0
+  br i1 %is_tired, label %sleep, label %spin
+sleep:
+  call void @barrier_tire(ptr %barrier, i64 %generation)
+  br label %leave
+leave:
+  %result = phi i64 [ -1, %start ], [ -1, %arrive ], [ -1, %spin ], [ %other, %act ], [ -1, %sleep ]
+  ret i64 %result
+}
+
+; Whether every thread does its own share: one that is alone, and those that are too many to have lines.
+define internal i1 @shares_are_kept(i64 %threads) nounwind alwaysinline {
+  %alone = icmp ule i64 %threads, 1
+  %are_many = icmp ugt i64 %threads, $most_pools
+  %result = or i1 %alone, %are_many
+  ret i1 %result
+}
+
+define internal ptr @share_line(ptr %barrier, i64 %thread) nounwind alwaysinline {
+  %first = getelementptr i8, ptr %barrier, i64 $shares
+  %offset = mul i64 %thread, 64
+  %line = getelementptr i8, ptr %first, i64 %offset
+  ret ptr %line
+}
+
+declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.umax.i64(i64, i64)
 """
 
 _POOLS_EMPTY = """

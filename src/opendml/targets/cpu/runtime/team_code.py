@@ -113,6 +113,8 @@ define void @team_reset(ptr %team) nounwind {
   store ptr @barrier_sleep, ptr %sleep, align 8
   %wake = getelementptr %barrier, ptr %barrier, i64 0, i32 6
   store ptr @barrier_wake, ptr %wake, align 8
+  %yield = getelementptr %barrier, ptr %barrier, i64 0, i32 7, i32 1
+  store ptr @thread_yield, ptr %yield, align 8
   %barrier_mutex = getelementptr %barrier, ptr %barrier, i64 0, i32 8
   call void @mutex_initialise(ptr %barrier_mutex)
   %barrier_condition = getelementptr %barrier, ptr %barrier, i64 0, i32 9
@@ -336,20 +338,23 @@ start:
   %spins_now = call i64 @team_set_spins(ptr %team, i64 %count)
   %barrier_spins = getelementptr %team, ptr %team, i64 0, i32 17, i32 4
   store i64 %spins_now, ptr %barrier_spins, align 8
+  call void @team_set_acting(ptr %team, i64 %spins_now)
   ; A dispatch begins a generation, as a barrier does. What pools the last one has left are in the other set, unless it
-  ; was of other threads.
+  ; was of other threads, or of an entry that does not begin shares.
   %barrier = getelementptr %team, ptr %team, i64 0, i32 17
   %generation_address = getelementptr %barrier, ptr %barrier, i64 0, i32 2
   %generation = load atomic i64, ptr %generation_address monotonic, align 8
-  %set = and i64 %generation, 1
   %next_generation = add i64 %generation, 1
   store atomic i64 %next_generation, ptr %generation_address monotonic, align 8
   call void @barrier_forget_late(ptr %barrier, i64 %next_generation)
-  call void @pools_empty(ptr %barrier, i64 0, i64 %set)
+  %begun_address = getelementptr %barrier, ptr %barrier, i64 0, i32 26
+  %begun = load atomic i64, ptr %begun_address monotonic, align 8
+  %are_begun = icmp eq i64 %begun, %generation
   %pool_threads_address = getelementptr %barrier, ptr %barrier, i64 0, i32 12
   %pool_threads = load i64, ptr %pool_threads_address, align 8
-  %are_same = icmp eq i64 %pool_threads, %count
-  br i1 %are_same, label %begin, label %empty
+  %are_as_many = icmp eq i64 %pool_threads, %count
+  %are_empty = and i1 %are_as_many, %are_begun
+  br i1 %are_empty, label %begin, label %empty
 empty:
   store i64 %count, ptr %pool_threads_address, align 8
   br label %next
@@ -435,11 +440,6 @@ run:
   %args = load ptr, ptr %args_address, align 8
   %control_address = getelementptr %barrier, ptr %barrier, i64 0, i32 7, i32 0
   %control = load ptr, ptr %control_address, align 8
-  %generation_address = getelementptr %barrier, ptr %barrier, i64 0, i32 2
-  %generation = load atomic i64, ptr %generation_address monotonic, align 8
-  %generation_before = sub i64 %generation, 1
-  %set = and i64 %generation_before, 1
-  call void @pools_empty(ptr %barrier, i64 %index, i64 %set)
   call void @call_entry(ptr %entry, ptr %args, i64 %index, i64 %count, ptr %barrier, ptr %control)
   call void @team_count_end(ptr %team, i64 %index)
   br label %rest

@@ -31,15 +31,17 @@ _TYPES = """
 ;                 0 stop, 1 look, 2 when to look, in milliseconds, 3 the caller's state in Python, null if it has none
 %control = type { i64, ptr, i64, ptr }
 ;                    0 arrived,          2 generation, 3 sleepers, 4 spins, 5 sleep, 6 wake, 7 control    8 mutex
-%barrier = type { i64, [56 x i8], i64, i64, i64, ptr, ptr, { ptr, [16 x i8] }, %storage,
+%barrier = type { i64, [56 x i8], i64, i64, i64, ptr, ptr, { ptr, ptr, [8 x i8] }, %storage,
 ;                 9 condition, 10 arrivals of groups, a line each, 11 counters of pools, 12 threads with such
                   %storage, [$most_groups x [64 x i8]], [2 x [$most_pools x [64 x i8]]], i64,
 ;                 13 for how many microseconds to yield before sleeping, 14 how often all have had to sleep, 15 how
 ;                 long to yield as long as that is seldom, 16 when the last ones that slept were waked, 17 how long the
 ;                 slowest of them took; 18 how often somebody has spun in vain, 19 the last generation so, 20 for how
 ;                 many microseconds the first one then still waited for the others at the first barrier of a dispatch,
-;                 21 at all others, 22 how often that was at others, 23 the generation of the first one
-                  i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, [32 x i8] }
+;                 21 at all others, 22 how often that was at others, 23 the generation of the first one, 24 for how many
+;                 rounds one waits before it looks what others have not begun, 26 of which generation the share of each
+;                 thread was begun last, a line each
+                  i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, [24 x i8], [$most_pools x [64 x i8]] }
 ;                 0 ticket, 1 is asleep, 2 team, 3 thread index, 4 thread, 5 avoided processor    7 mutex   8 condition
 ;                9 how many of itself and those that it has called run
 %worker = type { i64, i64, ptr, i64, ptr, i64, [16 x i8], %storage, %storage,

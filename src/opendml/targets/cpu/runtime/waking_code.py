@@ -27,12 +27,24 @@ SHORT_PAUSES: Final = 2
 LONGEST_WAKING: Final = 2000
 """Microseconds up to which it counts: a worker that takes longer has had to wait for another process."""
 
+ACTING_AFTER: Final = 4
+"""Microseconds that a thread waits at a barrier before it does the shares of others that have not begun theirs: more
+than it takes them to see that the barrier before is open."""
+
+ACTING_PART: Final = 6
+"""At least the time that it spins, so often halved."""
+
 
 def waking_ir() -> str:
     """LLVM text of the functions."""
-    return written_in(
-        _WAKING, {"$longest_waking": LONGEST_WAKING, "$short_pauses": SHORT_PAUSES, "$yielding": YIELDING}
-    )
+    numbers = {
+        "$longest_waking": LONGEST_WAKING,
+        "$short_pauses": SHORT_PAUSES,
+        "$yielding": YIELDING,
+        "$acting_after": ACTING_AFTER,
+        "$acting_part": ACTING_PART,
+    }
+    return written_in(_WAKING, numbers)
 
 
 _WAKING = """
@@ -110,6 +122,18 @@ define internal i64 @team_set_spins(ptr %team, i64 %count) nounwind {
   %yielding_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 13
   store atomic i64 %patience_now, ptr %yielding_address monotonic, align 8
   ret i64 %spins_now
+}
+
+; For how long, of %spins, one waits at a barrier before it looks whether others have not begun their shares.
+define internal void @team_set_acting(ptr %team, i64 %spins) nounwind {
+  %rounds_address = getelementptr %team, ptr %team, i64 0, i32 23
+  %rounds = load i64, ptr %rounds_address, align 8
+  %some = mul i64 %rounds, $acting_after
+  %part = lshr i64 %spins, $acting_part
+  %after = call i64 @llvm.umax.i64(i64 %some, i64 %part)
+  %acting_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 24
+  store atomic i64 %after, ptr %acting_address monotonic, align 8
+  ret void
 }
 
 ; Wake a worker that sleeps. Each takes its time: it is measured from the first one on.
