@@ -184,14 +184,14 @@ def test_programs_know_where_shares_are_noted() -> None:
     assert layout.get_element_offset(variable.global_value_type, 24) == offset - 2 * CACHE_LINE + 12 * WORD
 
 
-def entry_of(output: Any) -> str:
+def entry_of(output: Any, serial_work: int = 1) -> str:
     from opendml.graph.compilation import divide_and_fuse
     from opendml.graph.joining import join
     from opendml.targets.cpu.compilation import generate
     from opendml.targets.cpu.refine.refining import refining
     from opendml.targets.cpu.target import host_target
 
-    target = host_target().tuned(serial_work=0)
+    target = host_target().tuned(serial_work=serial_work)
     execution = divide_and_fuse(join(output, refining(target)), costs=target.costs).execution
     text = "\n".join(generate(execution, target, in_place=False).modules)
     entry = text[text.index(f"define void @{ENTRY}") :]
@@ -213,6 +213,14 @@ def test_kernels_of_a_part_are_called_for_whose_share_it_is() -> None:
     assert "%thread" in called and any(name.startswith("%who") for name in called)
 
 
+def test_all_threads_take_part_where_they_are_to() -> None:
+    """As in most tests, where the processors are fewer."""
+    graph = dml.Graph(dml.Device("cpu", thread_count=2))
+    output = graph.describe(dml.sqrt(graph.input("FLOAT32", [64, 40])))
+    assert "@share_left" in entry_of(output) and "%who" in entry_of(output)
+    assert "@share_left" not in entry_of(output, serial_work=0) and "%who" not in entry_of(output, serial_work=0)
+
+
 @pytest.mark.parametrize("threads", [2, 5, 16])
 def test_bits_are_the_same_whoever_does_a_share(threads: int) -> None:
     """More threads than processors come late all the time: to kernels with pools and without, to those that one thread
@@ -231,7 +239,7 @@ def test_bits_are_the_same_whoever_does_a_share(threads: int) -> None:
         y = dml.max_pooling(y, window_size=[2, 2], strides=[2, 2]).values
         return graph.compile([y, dml.activation_softmax(y), *dml.gru(y, w, r)])
 
-    tuning = TUNING.but(serial_work=0, pooled_work=0)
+    tuning = TUNING.but(serial_work=1, pooled_work=0)
     expected = network(dml.Device("reference"))(*given)
     program = network(dml.Device("cpu", thread_count=threads, tuning=tuning))
     for _ in range(30):

@@ -59,11 +59,16 @@ def test_results_are_those_of_the_definition(name: str) -> None:
         check_nests(definition, target, contents_of(definition, 1), (1, 0))
 
 
+def own_size(code: ProgramCode) -> int:
+    """Characters of modules, but for that which all programs share."""
+    return sum(len(text) for text in code.modules if "define void @barrier_wait(" not in text)
+
+
 def test_code_of_little_work_is_shorter() -> None:
     """Where there are few registers: else sums have no steps that are written out."""
     for name, part in (("product", 0.65), ("one tap", 0.8)):
         target = Processor(TARGETS[1].machine, TUNING)
-        sizes = [sum(map(len, code_of(CASES[name], one).modules)) for one in (target, target.tuned(little_work=0))]
+        sizes = [own_size(code_of(CASES[name], one)) for one in (target, target.tuned(little_work=0))]
         assert sizes[0] < part * sizes[1], name
 
 

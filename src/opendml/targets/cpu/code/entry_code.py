@@ -44,7 +44,7 @@ class EntryWriter:
         self._profiled = profiled
         self._builder = Builder()
         self._threads: dict[int, str] = {}  # the numbers of threads in the turns since the last barrier
-        self._shares = ShareWriter(self._builder, acts=not profiled)
+        self._shares = ShareWriter(self._builder, acts=not profiled and tuning.serial_work > 0)
         self._runs = RunWriter(self._builder, self._look, tuning)
         self._pools = 0  # of the kernels since the last barrier
         self._work = self._seen = 0  # of the kernels so far, and of those before the last look

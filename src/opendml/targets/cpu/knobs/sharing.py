@@ -11,7 +11,7 @@ class SharingKnobs:
 
     serial_work: int = 32768
     """Steps of a kernel below which waking other threads costs more than it saves. With 0 they are waked for whatever
-    there is."""
+    there is, and each does its own share, however late."""
 
     work_beside: int = 8192
     """Steps of a kernel from which on it is shared out, too, where others are between the same barriers: nobody has to
