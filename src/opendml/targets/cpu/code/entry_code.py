@@ -19,7 +19,7 @@ from opendml.targets.cpu.code.call_runs import Place, RunWriter, WrittenCall, mo
 from opendml.targets.cpu.code.constant_tables import constant_tables
 from opendml.targets.cpu.code.interface import ENTRY
 from opendml.targets.cpu.code.modules import REALIGNED
-from opendml.targets.cpu.code.share_code import THREAD, ShareWriter
+from opendml.targets.cpu.code.share_code import ShareWriter
 from opendml.targets.cpu.code.work_items import decoded, share
 from opendml.targets.cpu.code.written_kernels import WrittenKernel
 from opendml.targets.cpu.tuning import Tuning
@@ -232,7 +232,7 @@ class EntryWriter:
 
     def _look(self) -> list[Value]:
         """Have the calling thread see whether it is to go on. All threads meet at the same barriers in any case."""
-        self._builder.assign(f"call i1 @go_on(ptr %control, i64 {THREAD})")
+        self._builder.assign("call i1 @go_on(ptr %control)")
         return []
 
     def _call(self, call: str, may_be_stopped: bool) -> None:

@@ -92,7 +92,7 @@ def _write_run(builder: Builder, first: str, last: str, look: int | None, body: 
 
     def several(position: str, _: list[Value]) -> list[Value]:
         end = smaller(builder, builder.assign(f"add nsw i64 {position}, {look}"), last)
-        goes_on = builder.assign("call i1 @go_on(ptr %control, i64 %thread)")
+        goes_on = builder.assign("call i1 @go_on(ptr %control)")
         builder.loop(position, builder.assign(f"select i1 {goes_on}, i64 {end}, i64 {position}"), 1, [], one)
         return []
 

@@ -42,7 +42,7 @@ SHARED: Final = MappingProxyType(
         "@share_wait": "declare i64 @share_wait(ptr, i64, i64, i64, i1) nounwind",
         "@pools": "declare ptr @pools(ptr, i64, i64) nounwind",
         "@next_run": "declare { i64, i64, i64 } @next_run(ptr, i64, i64, i64, i64, i64, i64) nounwind",
-        "@go_on": "declare i1 @go_on(ptr, i64) nounwind",
+        "@go_on": "declare i1 @go_on(ptr) nounwind",
     }
 )
 """What `shared_ir` defines, and how modules that refer to it declare that."""
@@ -82,7 +82,7 @@ def _with_places(text: str) -> str:
 
 
 def control_ir() -> str:
-    """LLVM text that defines `i1 @go_on(ptr %control, i64 %thread)`: whether a thread is to do more work."""
+    """LLVM text that defines `i1 @go_on(ptr %control)`: whether a thread is to do more work."""
     return _GO_ON
 
 
@@ -440,18 +440,13 @@ leave:
 """
 )
 
-# Programs know of the control block of a dispatch: 0 whether it is to stop, 8 the function that looks for a reason.
+# Programs know of the control block of a dispatch: 0 whether it is to stop, 8 the function that looks for a reason, if
+# this is the thread that may.
 _GO_ON = """
-define i1 @go_on(ptr %control, i64 %thread) nounwind noinline {
-start:
-  %is_caller = icmp eq i64 %thread, 0
-  br i1 %is_caller, label %look, label %leave
-look:
+define i1 @go_on(ptr %control) nounwind noinline {
   %look_address = getelementptr i8, ptr %control, i64 8
   %look_function = load ptr, ptr %look_address, align 8
   call void %look_function(ptr %control)
-  br label %leave
-leave:
   %stop = load atomic i64, ptr %control monotonic, align 8
   %goes_on = icmp eq i64 %stop, 0
   ret i1 %goes_on
