@@ -51,8 +51,8 @@ class WrittenKernel:
 class KernelWriter:
     """Makes kernels, whose functions go to ``modules``, each text once.
 
-    Threads at points of an Each do all work items of a kernel by themselves, and do not look for signals between them,
-    as only the first thread may.
+    Threads at points of an Each do all work items of a kernel by themselves, and do not look for signals between them:
+    the loop over the points does.
     """
 
     def __init__(self, target: CpuTarget, in_place: bool, modules: ModuleWriter) -> None:

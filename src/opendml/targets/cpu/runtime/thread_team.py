@@ -1,8 +1,9 @@
 """Native threads that run one compiled function together.
 
 Every compiled program is a function `void entry(ptr args, i64 thread_index, i64 thread_count, ptr barrier, ptr
-control)`. `args` points to the program's array of pointers; `barrier` goes to `barrier_wait` and `control` to `go_on`,
-whose code (`barrier_code`) each program that needs it contains. A dispatch is one foreign call, during which the
+control)`. `args` points to the program's array of pointers; `barrier` goes to `barrier_wait`, and to those functions by
+which threads do the shares of others that are late, and `control` to `go_on`; their code (`barrier_code`) each program
+that needs it contains. A dispatch is one foreign call, during which the
 interpreter's lock is free:
 
     team = default_team(4)
