@@ -11,12 +11,18 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from execution import Array
+from hypothesis import HealthCheck, given
+from nest_running import PROGRAMS, Case, cases, check_case
+from properties import examples
 from test_thread_team import CACHE_LINE, TAKE_TURNS
 
 import opendml as dml
+from opendml.llvm.builder import Builder
 from opendml.llvm.host import host_machine
 from opendml.llvm.native import LoadedObject, compile_object, load_object
+from opendml.targets.cpu.code import entry_code
 from opendml.targets.cpu.code.interface import ENTRY
+from opendml.targets.cpu.code.share_code import ShareWriter
 from opendml.targets.cpu.runtime.barrier_code import MOST_POOLS, POOLS_OFFSET, barrier_ir
 from opendml.targets.cpu.runtime.team_types import types_ir
 from opendml.targets.cpu.runtime.thread_team import ThreadTeam
@@ -245,3 +251,25 @@ def test_bits_are_the_same_whoever_does_a_share(threads: int) -> None:
     for _ in range(30):
         for found, wanted in zip(program(*given), expected, strict=True):
             assert found.tobytes() == wanted.tobytes()
+
+
+class Acting(ShareWriter):
+    """Also where all threads are to take part, so that they are waked, however little there is to do."""
+
+    def __init__(self, builder: Builder, *, acts: bool) -> None:
+        super().__init__(builder, acts=True)
+
+
+@pytest.mark.usefixtures("no_cache")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_random_programs_by_whoever_comes_first(name: str) -> None:
+    """Seven threads on fewer processors."""
+
+    @examples(20, suppress_health_check=list(HealthCheck))
+    @given(cases(name))
+    def check(case: Case) -> None:
+        check_case(case)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(entry_code, "ShareWriter", Acting)
+        check()
