@@ -7,14 +7,14 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from execution import Array
 from hypothesis import HealthCheck, given
 from nest_running import PROGRAMS, Case, cases, check_case
 from properties import examples
-from test_thread_team import CACHE_LINE, TAKE_TURNS
+from test_pools import texts
+from test_thread_team import CACHE_LINE, TAKE_TURNS, layout_of
 
 import opendml as dml
 from opendml.llvm.builder import Builder
@@ -24,16 +24,14 @@ from opendml.targets.cpu.code import entry_code
 from opendml.targets.cpu.code.interface import ENTRY
 from opendml.targets.cpu.code.share_code import ShareWriter
 from opendml.targets.cpu.runtime.barrier_code import MOST_POOLS, POOLS_OFFSET, barrier_ir
-from opendml.targets.cpu.runtime.team_types import types_ir
 from opendml.targets.cpu.runtime.thread_team import ThreadTeam
 from opendml.targets.cpu.tuning import TUNING
 
 WORD = 8
-DONE, ERRORS, ACTED, ROUNDS, TURNS = range(5)
-"""Arguments: how often each share of each round was done; how many were not done once when the next round had begun;
-how many threads have done for others; rounds; turns that one thread comes late by."""
 
-# In each round one thread comes late to its share. Who does a share sees that all of the round before have been done.
+# args: 0 how often each share of each round was done, 1 how many were not done once when the next round had begun, 2
+# how many were done for others, 3 the number of rounds, 4 turns. In each round one thread comes late to its share by so
+# many turns. Who does a share sees that all of the round before have been done.
 SHARES = (
     """
 define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {
@@ -180,26 +178,16 @@ def test_shares_begin_anew_with_every_dispatch(shares_program: LoadedObject) -> 
 
 
 def test_programs_know_where_shares_are_noted() -> None:
-    llvm.initialize_native_target()
-    module = llvm.parse_assembly(types_ir() + "\n@barrier = global %barrier zeroinitializer")
-    layout = llvm.Target.from_default_triple().create_target_machine().target_data
-    (variable,) = module.global_variables
-    offset = layout.get_element_offset(variable.global_value_type, 26)
+    layout, types = layout_of("barrier")
+    barrier = types["barrier"]
+    offset = layout.get_element_offset(barrier, 26)
     assert offset == POOLS_OFFSET + 2 * MOST_POOLS * CACHE_LINE + 2 * CACHE_LINE
-    assert layout.get_element_offset(variable.global_value_type, 23) == offset - 2 * CACHE_LINE + 11 * WORD
-    assert layout.get_element_offset(variable.global_value_type, 24) == offset - 2 * CACHE_LINE + 12 * WORD
+    assert layout.get_element_offset(barrier, 23) == offset - 2 * CACHE_LINE + 11 * WORD
+    assert layout.get_element_offset(barrier, 24) == offset - 2 * CACHE_LINE + 12 * WORD
 
 
 def entry_of(output: Any, serial_work: int = 1) -> str:
-    from opendml.graph.compilation import divide_and_fuse
-    from opendml.graph.joining import join
-    from opendml.targets.cpu.compilation import generate
-    from opendml.targets.cpu.refine.refining import refining
-    from opendml.targets.cpu.target import host_target
-
-    target = host_target().tuned(serial_work=serial_work)
-    execution = divide_and_fuse(join(output, refining(target)), costs=target.costs).execution
-    text = "\n".join(generate(execution, target, in_place=False).modules)
+    text = texts(output, tuning=TUNING.but(serial_work=serial_work))
     entry = text[text.index(f"define void @{ENTRY}") :]
     return entry[: entry.index("\n}\n")]
 

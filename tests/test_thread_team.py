@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -259,18 +260,21 @@ def meet(program: LoadedObject, team: ThreadTeam, *, rounds: int, times: int) ->
     team.stop()
 
 
-def test_what_different_threads_write_lies_in_lines_of_its_own() -> None:
-    """Structs are whole cache lines, and so begins in them what others than the caller write."""
+def layout_of(*names: str) -> tuple[Any, dict[str, Any]]:
+    """How this machine lays out some of the team's structs, and these."""
     llvm.initialize_native_target()
-    names = {"team": (0, 2, 17, 32), "barrier": (0, 2, 10, 11, 26), "worker": (0, 7, 9)}
     module = llvm.parse_assembly(types_ir() + "".join(f"\n@{name} = global %{name} zeroinitializer" for name in names))
     layout = llvm.Target.from_default_triple().create_target_machine().target_data
-    for variable in module.global_variables:
-        struct = variable.global_value_type
-        assert layout.get_abi_size(struct) % CACHE_LINE == 0
-        assert [layout.get_element_offset(struct, field) % CACHE_LINE for field in names[variable.name]] == [0] * len(
-            names[variable.name]
-        )
+    return layout, {variable.name: variable.global_value_type for variable in module.global_variables}
+
+
+def test_what_different_threads_write_lies_in_lines_of_its_own() -> None:
+    """Structs are whole cache lines, and so begins in them what others than the caller write."""
+    names = {"team": (0, 2, 17, 32), "barrier": (0, 2, 10, 11, 26), "worker": (0, 7, 9)}
+    layout, structs = layout_of(*names)
+    for name, fields in names.items():
+        assert layout.get_abi_size(structs[name]) % CACHE_LINE == 0
+        assert [layout.get_element_offset(structs[name], field) % CACHE_LINE for field in fields] == [0] * len(fields)
 
 
 @pytest.mark.parametrize("spin_microseconds", [0.0, 100.0])

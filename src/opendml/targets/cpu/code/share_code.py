@@ -87,7 +87,7 @@ class ShareWriter:
             self._meet_once()
             return
         part, self._part = self._part, None
-        if part is None:
+        if part is None:  # not as in a loop: the thread's pools are emptied by whoever begins its next share
             self._wait(THREAD, acts=False)
         else:
             self._end(part, lambda: self._wait(part.who, acts=True))
@@ -106,7 +106,7 @@ class ShareWriter:
         """Nothing follows: no thread waits for others, but does what they have not begun."""
         part, self._part = self._part, None
         if part is not None:
-            self._end(part, lambda: self._left(part.who))
+            self._end(part, self._left)
 
     def _end(self, part: _Part, following: Callable[[], str]) -> None:
         """Behind the work of a part: once more, for the thread that ``following`` gives, if it does."""
@@ -133,11 +133,9 @@ class ShareWriter:
         arguments = f"ptr %barrier, i64 {who}, i64 %threads, i64 {self._generation()}, i1 {flag}"
         return self._builder.assign(f"call i64 @share_wait({arguments})")
 
-    def _left(self, who: str) -> str:
+    def _left(self) -> str:
         """A share that has not been begun; those of the threads behind this one come first."""
-        has_share = self._builder.assign(f"icmp sge i64 {who}, 0")
-        last = self._builder.assign(f"select i1 {has_share}, i64 {who}, i64 {THREAD}")
-        arguments = f"ptr %barrier, i64 {last}, i64 %threads, i64 {self._generation()}"
+        arguments = f"ptr %barrier, i64 {THREAD}, i64 %threads, i64 {self._generation()}"
         return self._builder.assign(f"call i64 @share_left({arguments})")
 
     def _generation(self) -> str:

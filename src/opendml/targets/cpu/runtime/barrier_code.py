@@ -63,10 +63,10 @@ def barrier_ir(host: Machine) -> str:
     return _with_places(filled(_BARRIER, host) + _SHARES + _POOLS).replace("$group", str(GROUP))
 
 
-def pools_ir() -> str:
-    """LLVM text that defines `internal void @pools_empty(ptr %barrier, i64 %thread, i64 %set)`: none of a thread's
-    pools of that set has been taken from."""
-    return _with_places(_POOLS_EMPTY)
+def generations_ir() -> str:
+    """LLVM text that the team has in common with programs: `internal i1 @generation_claim(ptr %place, i64 %generation)`
+    and `internal void @pools_empty(ptr %barrier, i64 %thread, i64 %set)`."""
+    return _with_places(_GENERATIONS)
 
 
 def _with_places(text: str) -> str:
@@ -89,11 +89,12 @@ def control_ir() -> str:
 # A barrier counts arrivals; the last thread to arrive resets the count and advances the generation that the others wait
 # for. More than a few threads count by groups, each of which has a cache line for it: the last one of a group resets
 # its count and arrives for all of it. Programs know of the struct only these offsets: 0 arrivals, 64 generation, 72
-# sleepers, 80 spins before sleeping, 88 the function to sleep in, 96 that to wake sleepers, from 384 on a line for each
-# group, behind them two sets of lines, one for each thread: how many work items have been taken from the pool of its
-# share of each of the kernels since the last barrier. Generations use the sets in turn: behind a barrier nobody is at
-# work in the generation before any longer, so that whoever begins a share sets its line of that one's set to 0, for the
-# generation after this one. Two lines further there is one for each thread's share (`_SHARES`).
+# sleepers, 80 spins before sleeping, 88 the function to sleep in, 96 that to wake sleepers, 112 that to offer the
+# processor to others, from 384 on a line for each group, behind them two sets of lines, one for each thread: how many
+# work items have been taken from the pool of its share of each of the kernels since the last barrier. Generations use
+# the sets in turn: behind a barrier nobody is at work in the generation before any longer, so that whoever begins a
+# share sets its line of that one's set to 0, for the generation after this one. Two lines further there is one for each
+# thread's share (`_SHARES`).
 _BARRIER = """
 define void @barrier_wait(ptr %barrier, i64 %thread, i64 %thread_count) nounwind noinline {
 start:
@@ -102,17 +103,7 @@ start:
 arrive:
   %generation_address = getelementptr i8, ptr %barrier, i64 64
   %generation = load atomic i64, ptr %generation_address monotonic, align 8
-  %has_opened = call i1 @barrier_arrive(ptr %barrier, i64 %thread, i64 %thread_count)
-  br i1 %has_opened, label %behind_it, label %spin
-spin:
-  %spins_address = getelementptr i8, ptr %barrier, i64 80
-  %spins = load atomic i64, ptr %spins_address monotonic, align 8
-  %is_open = call i1 @barrier_spin(ptr %barrier, i64 %generation, i64 %spins)
-  br i1 %is_open, label %behind_it, label %sleep
-sleep:
-  call void @barrier_tire(ptr %barrier, i64 %generation)
-  br label %behind_it
-behind_it:
+  %nobody = call i64 @share_wait(ptr %barrier, i64 %thread, i64 %thread_count, i64 %generation, i1 false)
   %set = and i64 %generation, 1
   call void @pools_empty(ptr %barrier, i64 %thread, i64 %set)
   br label %leave
@@ -190,14 +181,6 @@ pause:
 leave:
   ret i1 %is_open
 }
-
-; Who has spun in vain waits otherwise until the barrier of %generation is open.
-define internal void @barrier_tire(ptr %barrier, i64 %generation) nounwind alwaysinline {
-  %sleep_address = getelementptr i8, ptr %barrier, i64 88
-  %sleep_function = load ptr, ptr %sleep_address, align 8
-  call void %sleep_function(ptr %barrier, i64 %generation)
-  ret void
-}
 $declare_pause
 """
 
@@ -224,16 +207,12 @@ leave:
 ; the generation before any longer, its set of pools is emptied for the one after this.
 define i64 @share_begin(ptr %barrier, i64 %thread, i64 %threads, i64 %generation) nounwind {
 start:
-  %is_own = call i1 @shares_are_kept(i64 %threads)
-  br i1 %is_own, label %leave, label %look
-look:
-  %line = call ptr @share_line(ptr %barrier, i64 %thread)
-  %last = load atomic i64, ptr %line monotonic, align 8
-  %is_begun = icmp uge i64 %last, %generation
-  br i1 %is_begun, label %leave, label %begin
+  %is_own = call i1 @have_no_lines(i64 %threads)
+  br i1 %is_own, label %leave, label %begin
 begin:
-  %exchange = cmpxchg ptr %line, i64 %last, i64 %generation acq_rel monotonic, align 8
-  %is_first = extractvalue { i64, i1 } %exchange, 1
+  %first_line = getelementptr i8, ptr %barrier, i64 $shares
+  %line = getelementptr [64 x i8], ptr %first_line, i64 %thread
+  %is_first = call i1 @generation_claim(ptr %line, i64 %generation)
   br i1 %is_first, label %empty, label %leave
 empty:
   %before = sub i64 %generation, 1
@@ -241,26 +220,18 @@ empty:
   call void @pools_empty(ptr %barrier, i64 %thread, i64 %set)
   br label %leave
 leave:
-  %result = phi i64 [ %thread, %start ], [ -1, %look ], [ -1, %begin ], [ %thread, %empty ]
+  %result = phi i64 [ %thread, %start ], [ -1, %begin ], [ %thread, %empty ]
   ret i64 %result
 }
 
 ; Begin a share that its thread has not begun. Gives the thread, or -1 where there is none. %thread: who comes last.
 define i64 @share_left(ptr %barrier, i64 %thread, i64 %threads, i64 %generation) nounwind noinline {
 start:
-  %are_kept = call i1 @shares_are_kept(i64 %threads)
+  %are_kept = call i1 @have_no_lines(i64 %threads)
   br i1 %are_kept, label %leave, label %next
 next:
   %ahead = phi i64 [ 1, %start ], [ %ahead_next, %further ]
-  %turn = add i64 %thread, %ahead
-  %is_around = icmp uge i64 %turn, %threads
-  %around = select i1 %is_around, i64 %threads, i64 0
-  %other = sub i64 %turn, %around
-  %line = call ptr @share_line(ptr %barrier, i64 %other)
-  %last = load atomic i64, ptr %line monotonic, align 8
-  %is_begun = icmp uge i64 %last, %generation
-  br i1 %is_begun, label %further, label %begin
-begin:
+  %other = call i64 @thread_ahead(i64 %thread, i64 %ahead, i64 %threads)
   %begun = call i64 @share_begin(ptr %barrier, i64 %other, i64 %threads, i64 %generation)
   %is_first = icmp sge i64 %begun, 0
   br i1 %is_first, label %leave, label %further
@@ -269,13 +240,13 @@ further:
   %is_over = icmp ugt i64 %ahead_next, %threads
   br i1 %is_over, label %leave, label %next
 leave:
-  %result = phi i64 [ -1, %start ], [ %other, %begin ], [ -1, %further ]
+  %result = phi i64 [ -1, %start ], [ %other, %next ], [ -1, %further ]
   ret i64 %result
 }
 
 ; Wait for the end of a generation, with the share of %thread done, or none if that is -1. If it %acts gives the thread
 ; whose share, which it has not begun, is to be done meanwhile; else -1.
-define i64 @share_wait(ptr %barrier, i64 %thread, i64 %threads, i64 %generation, i1 %acts) nounwind noinline {
+define i64 @share_wait(ptr %barrier, i64 %thread, i64 %threads, i64 %generation, i1 %acts) nounwind {
 start:
   %alone = icmp ule i64 %threads, 1
   br i1 %alone, label %leave, label %look
@@ -294,8 +265,9 @@ wait:
   %first_rounds = select i1 %acts, i64 %after, i64 %spins
   %at_once = call i64 @llvm.umax.i64(i64 %first_rounds, i64 1)
   ; Who does not spin may have the processor of one that has not begun.
-  %does_spin = icmp ne i64 %spins, 0
-  br i1 %does_spin, label %spin, label %yield
+  %is_still = icmp eq i64 %spins, 0
+  %offers = and i1 %is_still, %acts
+  br i1 %offers, label %yield, label %spin
 yield:
   %yield_address = getelementptr i8, ptr %barrier, i64 112
   %yield_function = load ptr, ptr %yield_address, align 8
@@ -317,33 +289,53 @@ rest:
   %is_tired = icmp eq i64 %fewer, 0
   br i1 %is_tired, label %sleep, label %spin
 sleep:
-  call void @barrier_tire(ptr %barrier, i64 %generation)
+  %sleep_address = getelementptr i8, ptr %barrier, i64 88
+  %sleep_function = load ptr, ptr %sleep_address, align 8
+  call void %sleep_function(ptr %barrier, i64 %generation)
   br label %leave
 leave:
   %result = phi i64 [ -1, %start ], [ -1, %arrive ], [ -1, %spin ], [ %other, %act ], [ -1, %sleep ]
   ret i64 %result
 }
 
-; Whether every thread does its own share: one that is alone, and those that are too many to have lines.
-define internal i1 @shares_are_kept(i64 %threads) nounwind alwaysinline {
+; Whether threads have neither pools nor shares that others may begin: one that is alone, and those that are too many.
+define internal i1 @have_no_lines(i64 %threads) nounwind alwaysinline {
   %alone = icmp ule i64 %threads, 1
   %are_many = icmp ugt i64 %threads, $most_pools
   %result = or i1 %alone, %are_many
   ret i1 %result
 }
 
-define internal ptr @share_line(ptr %barrier, i64 %thread) nounwind alwaysinline {
-  %first = getelementptr i8, ptr %barrier, i64 $shares
-  %offset = mul i64 %thread, 64
-  %line = getelementptr i8, ptr %first, i64 %offset
-  ret ptr %line
+; The thread that is so far %ahead of a thread, up to as far as there are threads: the first one is ahead of the last.
+define internal i64 @thread_ahead(i64 %thread, i64 %ahead, i64 %threads) nounwind alwaysinline {
+  %turn = add i64 %thread, %ahead
+  %is_around = icmp uge i64 %turn, %threads
+  %around = select i1 %is_around, i64 %threads, i64 0
+  %other = sub i64 %turn, %around
+  ret i64 %other
 }
 
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 """
 
-_POOLS_EMPTY = """
+_GENERATIONS = """
+; Write a generation where an earlier one stands. Gives whether it did: for one thread only.
+define internal i1 @generation_claim(ptr %place, i64 %generation) nounwind alwaysinline {
+start:
+  %last = load atomic i64, ptr %place monotonic, align 8
+  %is_late = icmp uge i64 %last, %generation
+  br i1 %is_late, label %leave, label %exchange
+exchange:
+  %exchanged = cmpxchg ptr %place, i64 %last, i64 %generation acq_rel monotonic, align 8
+  %is_first = extractvalue { i64, i1 } %exchanged, 1
+  br label %leave
+leave:
+  %result = phi i1 [ false, %start ], [ %is_first, %exchange ]
+  ret i1 %result
+}
+
+; None of a thread's pools of a set has been taken from.
 define internal void @pools_empty(ptr %barrier, i64 %thread, i64 %set) nounwind alwaysinline {
 start:
   %has_pools = icmp ult i64 %thread, $most_pools
@@ -366,13 +358,11 @@ leave:
 # and ends, and how far ahead it is, the latter `threads` where there is none left. Of every share the first items are
 # its thread's own, of all `count` items `kept`.
 _POOLS = (
-    _POOLS_EMPTY
+    _GENERATIONS
     + """
 define ptr @pools(ptr %barrier, i64 %threads, i64 %kernel) nounwind {
 start:
-  %alone = icmp ule i64 %threads, 1
-  %are_many = icmp ugt i64 %threads, $most_pools
-  %none = or i1 %alone, %are_many
+  %none = call i1 @have_no_lines(i64 %threads)
   br i1 %none, label %leave, label %find
 find:
   %generation_address = getelementptr i8, ptr %barrier, i64 64
@@ -395,10 +385,7 @@ start:
   br label %look
 look:
   %ahead = phi i64 [ %ahead_before, %start ], [ %ahead_next, %further ]
-  %turn = add i64 %thread, %ahead
-  %is_around = icmp uge i64 %turn, %threads
-  %around = select i1 %is_around, i64 %threads, i64 0
-  %owner = sub i64 %turn, %around
+  %owner = call i64 @thread_ahead(i64 %thread, i64 %ahead, i64 %threads)
   %items_before = mul i64 %owner, %count
   %items_behind = add i64 %items_before, %count
   %first = udiv i64 %items_before, %threads

@@ -11,7 +11,7 @@ from typing import Final
 
 from opendml.llvm.host import Machine
 from opendml.targets.cpu.runtime.alone_code import alone_ir
-from opendml.targets.cpu.runtime.barrier_code import MOST_GROUPS, pools_ir
+from opendml.targets.cpu.runtime.barrier_code import MOST_GROUPS, generations_ir
 from opendml.targets.cpu.runtime.calling_code import calling_ir
 from opendml.targets.cpu.runtime.fewer_code import fewer_ir
 from opendml.targets.cpu.runtime.platform_code import filled, platform_ir, written_in
@@ -41,7 +41,7 @@ def team_ir(host: Machine) -> str:
     }
     team = filled(written_in(_TEAM, numbers), host)
     parts = (types_ir(), team, calling_ir(), sparing_ir(), alone_ir(), fewer_ir(), waking_ir())
-    return "".join((*parts, signals_ir(host), waiting_ir(host), pools_ir(), platform_ir(host)))
+    return "".join((*parts, signals_ir(host), waiting_ir(host), generations_ir(), platform_ir(host)))
 
 
 # A dispatch gives every worker that takes part a new ticket. A worker sleeps only while it says so in "is asleep" and
@@ -338,7 +338,6 @@ start:
   %spins_now = call i64 @team_set_spins(ptr %team, i64 %count)
   %barrier_spins = getelementptr %team, ptr %team, i64 0, i32 17, i32 4
   store i64 %spins_now, ptr %barrier_spins, align 8
-  call void @team_set_acting(ptr %team, i64 %spins_now)
   ; A dispatch begins a generation, as a barrier does. What pools the last one has left are in the other set, unless it
   ; was of other threads, or of an entry that does not begin shares.
   %barrier = getelementptr %team, ptr %team, i64 0, i32 17

@@ -30,7 +30,7 @@ _TYPES = """
 %python = type { ptr, ptr, ptr, i64 }
 ;                 0 stop, 1 look, 2 when to look, in milliseconds, 3 the caller's state in Python, null if it has none
 %control = type { i64, ptr, i64, ptr }
-;                    0 arrived,          2 generation, 3 sleepers, 4 spins, 5 sleep, 6 wake, 7 control    8 mutex
+;                    0 arrived,          2 generation, 3 sleepers, 4 spins, 5 sleep, 6 wake, 7 control, yield    8 mutex
 %barrier = type { i64, [56 x i8], i64, i64, i64, ptr, ptr, { ptr, ptr, [8 x i8] }, %storage,
 ;                 9 condition, 10 arrivals of groups, a line each, 11 counters of pools, 12 threads with such
                   %storage, [$most_groups x [64 x i8]], [2 x [$most_pools x [64 x i8]]], i64,

@@ -254,12 +254,7 @@ define internal void @barrier_forget_late(ptr %barrier, i64 %generation) nounwin
 define internal i1 @barrier_note_late(ptr %barrier, i64 %generation) nounwind {
 start:
   %last_address = getelementptr %barrier, ptr %barrier, i64 0, i32 19
-  %last = load atomic i64, ptr %last_address monotonic, align 8
-  %is_known = icmp uge i64 %last, %generation
-  br i1 %is_known, label %leave, label %exchange
-exchange:
-  %exchanged = cmpxchg ptr %last_address, i64 %last, i64 %generation monotonic monotonic, align 8
-  %is_first = extractvalue { i64, i1 } %exchanged, 1
+  %is_first = call i1 @generation_claim(ptr %last_address, i64 %generation)
   br i1 %is_first, label %count, label %leave
 count:
   %late_address = getelementptr %barrier, ptr %barrier, i64 0, i32 18
@@ -273,7 +268,7 @@ shorten:
   store atomic i64 %fewer, ptr %spins_address monotonic, align 8
   br label %leave
 leave:
-  %is_noted = phi i1 [ false, %start ], [ false, %exchange ], [ true, %count ], [ true, %shorten ]
+  %is_noted = phi i1 [ false, %start ], [ true, %count ], [ true, %shorten ]
   ret i1 %is_noted
 }
 

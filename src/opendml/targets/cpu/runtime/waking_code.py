@@ -109,6 +109,12 @@ define internal i64 @team_set_spins(ptr %team, i64 %count) nounwind {
   %spins_now = select i1 %fits, i64 %spins, i64 0
   %spins_now_address = getelementptr %team, ptr %team, i64 0, i32 11
   store atomic i64 %spins_now, ptr %spins_now_address monotonic, align 8
+  ; For how long of that one waits at a barrier before it looks whether others have not begun their shares.
+  %some = mul i64 %rounds, $acting_after
+  %part = lshr i64 %spins_now, $acting_part
+  %acting = call i64 @llvm.umax.i64(i64 %some, i64 %part)
+  %acting_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 24
+  store atomic i64 %acting, ptr %acting_address monotonic, align 8
   ; What has been learned of it is taken to be less and less.
   %learned_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 15
   %learned = load i64, ptr %learned_address, align 8
@@ -122,18 +128,6 @@ define internal i64 @team_set_spins(ptr %team, i64 %count) nounwind {
   %yielding_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 13
   store atomic i64 %patience_now, ptr %yielding_address monotonic, align 8
   ret i64 %spins_now
-}
-
-; For how long, of %spins, one waits at a barrier before it looks whether others have not begun their shares.
-define internal void @team_set_acting(ptr %team, i64 %spins) nounwind {
-  %rounds_address = getelementptr %team, ptr %team, i64 0, i32 23
-  %rounds = load i64, ptr %rounds_address, align 8
-  %some = mul i64 %rounds, $acting_after
-  %part = lshr i64 %spins, $acting_part
-  %after = call i64 @llvm.umax.i64(i64 %some, i64 %part)
-  %acting_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 24
-  store atomic i64 %after, ptr %acting_address monotonic, align 8
-  ret void
 }
 
 ; Wake a worker that sleeps. Each takes its time: it is measured from the first one on.
