@@ -479,14 +479,23 @@ def _with_tile(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     if not candidates:
         return kernel
     axis = max(candidates, key=lambda candidate: candidate.size)
+    shared = tuple(a for a in kernel.shared if a is not axis)
+    if _are_few_sums(kernel.vector, folds, tuning) and not _are_few_sums(axis, folds, tuning):
+        size = kernel.vector.size
+        return replace(kernel, vector=axis, tile=kernel.vector, tile_size=size, tile_block=size, shared=shared)
     most = tuning.few_tiled_points if target.has_few_registers else tuning.tiled_points
     most = max(min(most, tuning.tiled_sums // len(folds)), 1)
     size = -(-axis.size // -(-axis.size // most))
     if kernel.in_place:  # the last tile is not moved back, which would compute some points twice
         size = next(count for count in range(size, 0, -1) if axis.size % count == 0)
     block = size * max(1, tuning.tile_block // size)
-    shared = tuple(a for a in kernel.shared if a is not axis)
     return replace(kernel, tile=axis, tile_size=size, tile_block=block, shared=shared)
+
+
+def _are_few_sums(axis: Axis, folds: Collection[Fold], tuning: Tuning) -> bool:
+    """Whether the partial results of sums at all points of an axis stay in registers, step by step."""
+    sums = sum(fold.partials * fold.type.bits // 8 for fold in folds)
+    return all(fold.partials > 1 for fold in folds) and axis.size * sums <= tuning.sums_side_by_side_bytes
 
 
 def _with_shared_runs(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:

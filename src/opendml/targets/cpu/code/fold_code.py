@@ -62,6 +62,8 @@ class FoldWriter:
         """All values of a fold at every one of ``points``."""
         evaluator, fold = self._evaluator, folding.fold
         self.reduce(folding.ahead, points)
+        if folding.how == "partials side by side" and all(p.mask is None and p.active is None for p in points):
+            return self._side_by_side(folding, points)
         if folding.how != "points":
             return [self._by_lanes(folding, point) for point in points]
         states = []
@@ -298,14 +300,24 @@ class FoldWriter:
 
     # Partial results in lanes ----------------------------------------------------------------------------------------
 
+    def _side_by_side(self, folding: Folding, points: Sequence[Point]) -> list[State]:
+        """Folds whose partial results are lanes instead of the points, step by step at every lane of all points."""
+        singles = [self._singles(point) for point in points]
+        states = iter(self._in_lanes(folding, [single for lanes in singles for single in lanes]))
+        found = [[next(states) for _ in lanes] for lanes in singles]
+        return [[self._of_lanes(values) for values in zip(*lanes, strict=True)] for lanes in found]
+
+    def _singles(self, point: Point) -> list[Point]:
+        """Each lane of a point."""
+        if point.lanes == 1:
+            return [point._replace(vector=None)]
+        return [self._lane(point, str(lane)) for lane in range(point.lanes)]
+
     def _by_lanes(self, folding: Folding, point: Point) -> State:
         """A fold whose partial results are lanes instead of the points; where it varies between these, one by one."""
         lanes = point.lanes
         if folding.how == "partials":
             return self._in_lanes(folding, [point._replace(vector=None, lanes=1, active=None)])[0]
-        if folding.how == "partials side by side" and point.mask is None and point.active is None:
-            states = self._in_lanes(folding, [self._lane(point, str(lane)) for lane in range(lanes)])
-            return [self._of_lanes(values) for values in zip(*states, strict=True)]
 
         def at_lane(lane: str, values: list[Value]) -> list[Value]:
             with self._evaluator.scope():
@@ -346,6 +358,8 @@ class FoldWriter:
 
     def _of_lanes(self, values: Sequence[Value]) -> Value:
         """One value of a value for each lane."""
+        if len(values) == 1:
+            return values[0]
         type = vector_type(values[0].type, len(values))
         text = "poison"
         for lane, value in enumerate(values):

@@ -89,6 +89,15 @@ class VectorKnobs:
     and not pushed out of the nearest cache by what each loads. One row times 512 to 16384 others takes 5 to 30% less
     time (Zen 5)."""
 
+    sums_side_by_side_bytes: int = 1536
+    """Bytes of the partial results of all points of a tile, three quarters of the registers, up to which their sums are
+    done step by step together: what a step loads for all of them is loaded once. Two or three rows times the rows of a
+    matrix take a fifth to two fifths less time (Zen 5)."""
+
+    near_rows_bytes: int = 38 << 10
+    """Bytes of what each of these points reads of its own up to which that is so: of more than the nearest cache has
+    beside what they share, all of them go through it one after the other."""
+
     least_rows: int = 4
     """Rows that are computed together however many steps these are, since what they load is shared."""
 

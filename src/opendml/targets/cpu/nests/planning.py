@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from opendml.expression.affine import Affine, Dependencies, Element, affine, is_unsafe, threshold_form
+from opendml.expression.affine import Affine, Dependencies, Element, affine, is_unsafe, loads_of, threshold_form
 from opendml.expression.element_types import BOOL, I64
 from opendml.expression.ir import Axis, Binary, Cast, Expression, Fold, Part, Select, Variable, constant
 from opendml.expression.rewriting import Contains, asks_for, conjuncts, step_limits, walk
@@ -328,6 +328,8 @@ class _ExpressionPlanner:
         how: Folded = "partials" if place.lanes == 1 or not self._is_apart(fold, place) else "partials of each lane"
         if how != "partials" and not place.masked and place.lanes <= self._tuning.rows_side_by_side:
             how = "partials side by side"
+        if how == "partials" and self._shares_steps(fold, place):
+            how = "partials side by side"
         last = fold.axes[-1]
         one = replace(place.alone(), vector=None, lanes=1, masked=False)
         if how != "partials" and place.vector is not None:
@@ -339,6 +341,16 @@ class _ExpressionPlanner:
         is_whole = last.size % fold.partials == 0
         rest = None if is_whole else self._steps(fold, replace(lanes.inner(), constants=lanes.constants | {last}))
         return Folding(fold, how, (), None, ahead, steps, rest)
+
+    def _shares_steps(self, fold: Fold, place: _Place) -> bool:
+        """Whether sums of several points, with partial results of each in registers, had best be done step by step:
+        where the nearest cache keeps what each point reads of its own."""
+        if place.copies == 1 or place.lanes > 1 or place.masked or not (fold.contract and fold.type.is_float):
+            return False
+        tuning, own = self._tuning, [e for e in loads_of(fold) if place.together & self._dependencies.of(e)]
+        sums = place.copies * fold.partials * fold.type.bits // 8
+        read = place.copies * fold.steps * max((e.type.bits // 8 for e in own), default=0)
+        return sums <= tuning.sums_side_by_side_bytes and read <= tuning.near_rows_bytes
 
     def _is_apart(self, fold: Fold, place: _Place) -> bool:
         return place.masked or self._varies(fold, place)
