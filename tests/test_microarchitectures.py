@@ -149,7 +149,12 @@ def test_units_that_are_half_as_wide_begin_half_as_many() -> None:
 def test_an_older_level_has_the_caches_of_the_processor_that_it_runs_on() -> None:
     machine = machine_of("x86_64-unknown-linux-gnu", "avx2")
     few = tuned("haswell", "avx2")
-    assert tuning_of(machine, THREADS) == replace(TUNING, fewest_rows=few.fewest_rows, last_panel=few.last_panel)
+    assert tuning_of(machine, THREADS) == replace(
+        TUNING,
+        fewest_rows=few.fewest_rows,
+        last_panel=few.last_panel,
+        sums_side_by_side_bytes=few.sums_side_by_side_bytes,
+    )
     assert tuning_of(machine, THREADS, "znver3") == tuned("znver3", "avx2")
 
 
