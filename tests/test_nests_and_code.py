@@ -21,7 +21,7 @@ from properties import examples
 from random_descriptors import is_drawn
 
 from opendml.expression.element_types import F32, I32, I64
-from opendml.expression.folds import extreme_of, fold, maximum, sum_of
+from opendml.expression.folds import extreme_of, fold, maximum, partials_for, sum_of
 from opendml.expression.interpreter import StrayAccessError
 from opendml.expression.ir import (
     Axis,
@@ -205,6 +205,24 @@ def test_extremes_of_rows_that_windows_have_in_common(stride: int, size: int, ho
         numbers[list(nan), sizes[1] // 3] = np.nan
         contents = {source: numbers.reshape(-1), largest: np.zeros(y.size * x.size, np.float32)}
         check_nests(Definition((source,), (largest,), (compute,)), target, contents, (1, 0))
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: f"{host.vector_bytes} bytes")
+@pytest.mark.parametrize("comparison", ["gt", "lt"])
+@pytest.mark.parametrize("count", [64, 200, 37])
+def test_extremes_of_rows_whose_partial_results_are_lanes(count: int, comparison: str, host: Machine) -> None:
+    """Of zeros the first one, whatever its sign, and NaN, where there is one, in whole steps and behind them."""
+    y, x, k = Axis("y", 12), Axis("x", 3), Axis("k", count)
+    source = Tensor("source", F32, (y.size, x.size, count), (x.size * count, count, 1), "input")
+    found = Tensor("found", F32, (y.size,), (1,), "output")
+    value = extreme_of(comparison, (x, k), load(source, (index(y), index(x), index(k))), partials=partials_for(k))
+    definition = Definition((source,), (found,), (Compute((y,), (Store(found, (index(y),), value),)),))
+    draw = np.random.default_rng(count)
+    numbers = draw.choice(np.array([-1.0, -0.0, 0.0, 1.0], np.float32), (y.size, x.size * count))
+    numbers[3], numbers[4] = -np.inf, np.inf
+    numbers[range(5, 10), [0, count - 1, count, 2 * count + 9, -1]] = np.nan
+    contents = {source: numbers.reshape(-1), found: np.zeros(y.size, np.float32)}
+    check_nests(definition, Processor(host), contents, (1, 0))
 
 
 def test_any_nan_is_as_good_as_another() -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from opendml.expression.affine import Element
 from opendml.expression.element_types import BOOL
+from opendml.expression.floating_point import NAN
 from opendml.expression.folds import extreme_comparison
-from opendml.expression.ir import Axis, Binary, Expression, Fold, Part, Tensor
+from opendml.expression.ir import Axis, Binary, Expression, Fold, Part, Tensor, constant
 from opendml.expression.rewriting import conjuncts, step_limits
 from opendml.llvm.values import Value, index_value, vector_type
 from opendml.loops.plans import AS_THEY_STAND, Folding, Overlap, Steps
@@ -369,12 +370,13 @@ class FoldWriter:
     def _in_lanes(self, folding: Folding, points: Sequence[Point]) -> list[State]:
         """The fold at each of some points, step by step at all of them."""
         *outer, last = folding.fold.axes
-        lanes = folding.fold.partials
-        shape = [len(folding.fold.elements)] * len(points)
+        lanes, comparison = folding.fold.partials, self._comparison_in_lanes(folding)
+        asked = [] if comparison is None else [self._builder.spread(Value("false", BOOL), lanes // 2)]
+        shape = [len(folding.fold.elements) + len(asked)] * len(points)
 
         def nest(axes: Sequence[Axis], at: list[Point], states: list[State]) -> list[State]:
             if not axes:
-                return self._along_last(folding, at, states)
+                return self._along_last(folding, at, states, comparison)
 
             def body(position: str, inner: list[Value]) -> list[Value]:
                 with self._evaluator.scope():
@@ -383,17 +385,29 @@ class FoldWriter:
 
             return _split(self._builder.loop("0", str(axes[0].size), 1, _joined(states), body), shape)
 
-        asked = self._evaluator.memory.prefetching(self._prefetched.get(folding.fold))
-        with self._evaluator.following(folding.steps.plan), asked:
+        ahead = self._evaluator.memory.prefetching(self._prefetched.get(folding.fold))
+        with self._evaluator.following(folding.steps.plan), ahead:
             states = []
             for point in points:
                 initial = [self._evaluator.value(e, point) for e in folding.fold.initial]
-                states.append([self._builder.spread(v, lanes) for v in initial])
+                states.append([*(self._builder.spread(v, lanes) for v in initial), *asked])
             states = nest(outer, [point._replace(vector=last, lanes=lanes) for point in points], states)
             self._evaluator.keep(folding.rows)
-            return [self._merged(folding.fold, *each) for each in zip(points, states, strict=True)]
+            merged = self._merged if comparison is None else self._merged_extremes
+            return [merged(folding.fold, *each) for each in zip(points, states, strict=True)]
 
-    def _along_last(self, folding: Folding, points: list[Point], states: list[State]) -> list[State]:
+    def _comparison_in_lanes(self, folding: Folding) -> str | None:
+        """By which comparison a fold is one of extremes whose steps are taken as if there were no NaN, where what tells
+        whether there is has registers of its own."""
+        fold, steps = folding.fold, folding.steps
+        is_plain = steps.plan is AS_THEY_STAND and steps.guard == "always" and not folding.rows
+        is_plain &= fold.elements[0].type.is_float and self._evaluator.target.machine.masks_vectors
+        return extreme_comparison(fold) if is_plain else None
+
+    def _along_last(
+        self, folding: Folding, points: list[Point], states: list[State], comparison: str | None
+    ) -> list[State]:
+        """The steps along the last axis, whose lanes are partial results."""
         evaluator, fold = self._evaluator, folding.fold
         last, lanes = fold.axes[-1], fold.partials
         whole = last.size - last.size % lanes
@@ -401,8 +415,11 @@ class FoldWriter:
 
         def body(position: str, values: list[Value]) -> list[Value]:
             with evaluator.scope():
-                here = [point.at(last, position) for point in points]
-                following = self._step(fold, folding.steps, here, _split(values, shape))
+                here, before = [point.at(last, position) for point in points], _split(values, shape)
+                if comparison is not None:
+                    pairs = zip(here, before, strict=True)
+                    return _joined(self._more_extreme_lanes(comparison, fold, *pair) for pair in pairs)
+                following = self._step(fold, folding.steps, here, before)
                 evaluator.write_rows(folding.rows, here[0])
                 return _joined(following)
 
@@ -410,12 +427,32 @@ class FoldWriter:
         if folding.rest is not None:
             rest = [point.at(last, None, whole)._replace(active=last.size - whole) for point in points]
             with evaluator.scope(), evaluator.following(folding.rest.plan):
-                following = self._step(fold, folding.rest, rest, states)
+                count = len(fold.elements)
+                following = self._step(fold, folding.rest, rest, [state[:count] for state in states])
                 evaluator.write_rows(folding.rows, rest[0])
                 mask = first_lanes(last.size - whole, lanes)
-                pairs = zip(following, states, strict=True)
-                states = [[self._builder.select(mask, n, o) for n, o in zip(*pair, strict=True)] for pair in pairs]
+                states = [
+                    [*(self._builder.select(mask, n, o) for n, o in zip(new, old, strict=False)), *old[count:]]
+                    for new, old in zip(following, states, strict=True)
+                ]
         return states
+
+    def _more_extreme_lanes(self, comparison: str, fold: Fold, point: Point, state: State) -> State:
+        """The next step of extremes among numbers, and which pairs of lanes have had another element."""
+        builder, half = self._builder, fold.partials // 2
+        extreme, asked = state
+        element = builder.spread(self._evaluator.value(fold.elements[0], point), fold.partials)
+        lower, upper = (builder.shuffle(element, None, range(at, at + half)) for at in (0, half))
+        unordered = Value(builder.assign(f"fcmp uno {lower.typed}, {upper.text}"), BOOL, half)
+        taken = builder.select(builder.binary(comparison, element, extreme), element, extreme)
+        return [taken, builder.binary("or", asked, unordered)]
+
+    def _merged_extremes(self, fold: Fold, point: Point, state: State) -> State:
+        """The extreme of all partial results, or NaN, where there was one."""
+        extreme, asked = state
+        (merged,) = self._merged(fold, point, [extreme])
+        nan = self._evaluator.value(constant(NAN, merged.type), point)
+        return [self._builder.select(self._builder.any_lane(asked), nan, merged)]
 
     def _merged(self, fold: Fold, point: Point, state: State) -> State:
         """The partial results, half of them into the other half until one is left."""
