@@ -27,13 +27,12 @@ from opendml.llvm.native import (
     load_object,
 )
 from opendml.targets.cpu.runtime import thread_team
-from opendml.targets.cpu.runtime.alone_code import LONGEST
 from opendml.targets.cpu.runtime.barrier_code import GROUP, MOST_GROUPS, barrier_ir
 from opendml.targets.cpu.runtime.calling_code import CALLED
 from opendml.targets.cpu.runtime.team_code import LONG, team_ir
-from opendml.targets.cpu.runtime.team_types import WAKINGS, types_ir
+from opendml.targets.cpu.runtime.team_types import LONGEST, WAKINGS, types_ir
 from opendml.targets.cpu.runtime.thread_team import ThreadTeam, default_team
-from opendml.targets.cpu.runtime.waking_code import FIRST_GUESS, LONGEST_WAKING, SHORTEST_PAUSE
+from opendml.targets.cpu.runtime.waking_code import EACH, FIRST_GUESS, LONGEST_WAKING, SHORTEST_PAUSE
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="POSIX only")
 X86 = pytest.mark.skipif(not host_machine().triple.startswith("x86_64"), reason="x86-64 only")
@@ -347,6 +346,22 @@ def test_brief_work_waits_for_nobody_who_sleeps(neighbours_program: LoadedObject
     for alone in (1 << 20, 3 * LONGEST_WAKING):
         assert run_for(neighbours_program, team, alone) == 3
         run_alone(neighbours_program, team, lambda: 0)
+
+
+@pytest.mark.parametrize("threads", [20, 27])
+def test_fewer_are_waked_for_little_work(neighbours_program: LoadedObject, threads: int) -> None:
+    """About as many as make up for how long it takes to wake them; all of them for what is long, and of few."""
+    team, alone = ThreadTeam(40, spin_microseconds=0), EACH * threads**2
+    assert LONGEST_WAKING < alone < LONGEST
+    assert run_for(neighbours_program, team, LONGEST) == 40
+    wait_until(lambda: run_for(neighbours_program, team, alone) == threads)  # as soon as one of them sleeps
+    assert team.run(neighbours_program["entry"], Neighbours(8, rounds=3).address, 8, alone=alone) == 8
+    assert run_for(neighbours_program, team, LONGEST) == 40
+
+
+def test_all_are_waked_for_little_work_of_a_loop(neighbours_program: LoadedObject) -> None:
+    team = ThreadTeam(40, spin_microseconds=1e7)
+    assert [run_for(neighbours_program, team, EACH * 20**2) for _ in range(5)] == [40] * 5
 
 
 def test_workers_measure_how_long_they_take_to_wake_up(neighbours_program: LoadedObject) -> None:

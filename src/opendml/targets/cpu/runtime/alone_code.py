@@ -10,14 +10,11 @@ from __future__ import annotations
 from typing import Final
 
 from opendml.targets.cpu.runtime.platform_code import written_in
+from opendml.targets.cpu.runtime.team_types import LONGEST
 from opendml.targets.cpu.runtime.waking_code import LONGEST_WAKING
 
 LOST: Final = 100
 """Microseconds by which, at least, a dispatch has taken more than twice as long as it would have alone."""
-
-LONGEST: Final = 10000
-"""Microseconds that one thread is expected to take from which on nothing is judged: what is said of such work is only
-that it takes so long or longer (``longest_alone``)."""
 
 
 def alone_ir() -> str:

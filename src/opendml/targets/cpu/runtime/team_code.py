@@ -19,7 +19,7 @@ from opendml.targets.cpu.runtime.signals_code import signals_ir
 from opendml.targets.cpu.runtime.sparing_code import sparing_ir
 from opendml.targets.cpu.runtime.team_types import WAKINGS, types_ir
 from opendml.targets.cpu.runtime.waiting_code import waiting_ir
-from opendml.targets.cpu.runtime.waking_code import FIRST_GUESS, SHORT_PAUSES, SHORTEST_PAUSE, waking_ir
+from opendml.targets.cpu.runtime.waking_code import FIRST_GUESS, SHORTEST_PAUSE, waking_ir
 
 ALONE_BITS: Final = 32
 """Bits of how many threads are asked for. Those above say how many microseconds one thread would take alone."""
@@ -35,7 +35,6 @@ def team_ir(host: Machine) -> str:
         "$first_guess": FIRST_GUESS,
         "$wakings": WAKINGS,
         "$last_waking": WAKINGS - 1,
-        "$short_pauses": SHORT_PAUSES,
         "$shortest_pause": SHORTEST_PAUSE,
         "$most_groups": MOST_GROUPS,
     }
@@ -164,17 +163,21 @@ without:
   store atomic i64 0, ptr %team release, align 8
   ret i64 1
 choose:
-  %chosen = add i64 %some, 1
   %last_address = getelementptr %team, ptr %team, i64 0, i32 20
   %last = load atomic i64, ptr %last_address monotonic, align 8
   %gap = sub i64 %now, %last
+  ; What is known of fewer threads is about as many as there are.
+  %are_some_spared = icmp ult i64 %some, %most
+  %worth_waking = call i64 @team_worth_waking(ptr %team, i64 %some, i64 %alone, i64 %gap)
+  %called = select i1 %are_some_spared, i64 %some, i64 %worth_waking
+  %chosen = add i64 %called, 1
   %pauses = udiv i64 %gap, $shortest_pause
   %zeros = call i64 @llvm.ctlz.i64(i64 %pauses, i1 false)
   %digits = sub i64 64, %zeros
   %pause = call i64 @llvm.umin.i64(i64 %digits, i64 $last_waking)
   %pause_address = getelementptr %team, ptr %team, i64 0, i32 21
   store atomic i64 %pause, ptr %pause_address monotonic, align 8
-  %work_of_others = mul i64 %alone, %some
+  %work_of_others = mul i64 %alone, %called
   %saved = udiv i64 %work_of_others, %chosen
   %waking_address = getelementptr %team, ptr %team, i64 0, i32 24, i64 %pause
   %waking = load atomic i64, ptr %waking_address monotonic, align 8
@@ -187,16 +190,7 @@ brief:
   %decay = udiv i64 %waking, 32
   %less = sub i64 %waking, %decay
   store atomic i64 %less, ptr %waking_address monotonic, align 8
-  %patience_address = getelementptr %team, ptr %team, i64 0, i32 19
-  %least_patience = load i64, ptr %patience_address, align 8
-  %rounds_address = getelementptr %team, ptr %team, i64 0, i32 23
-  %rounds = load i64, ptr %rounds_address, align 8
-  %is_fixed = icmp eq i64 %rounds, 0
-  %short_address = getelementptr %team, ptr %team, i64 0, i32 24, i64 $short_pauses
-  %short = load atomic i64, ptr %short_address monotonic, align 8
-  %more_patience = call i64 @llvm.umax.i64(i64 %least_patience, i64 %short)
-  %patience = select i1 %is_fixed, i64 %least_patience, i64 %more_patience
-  %is_soon = icmp ult i64 %gap, %patience
+  %is_soon = call i1 @team_spins_so_long(ptr %team, i64 %gap)
   br i1 %is_soon, label %rouse, label %release
 rouse:
   call void @team_rouse(ptr %team, i64 %chosen)
@@ -228,7 +222,12 @@ dispatch:
   %end = call i64 @team_note_end(ptr %team)
   %time = sub i64 %end, %now
   call void @team_judge(ptr %team, i64 %alone, i64 %time)
+  %are_fewer_called = icmp ult i64 %called, %some
+  br i1 %are_fewer_called, label %over, label %judge
+judge:
   call void @team_judge_some(ptr %team, ptr %entry, i64 %workers, i64 %time)
+  br label %over
+over:
   store atomic i64 0, ptr %team release, align 8
   ret i64 %count
 }

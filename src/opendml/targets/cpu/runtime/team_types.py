@@ -10,6 +10,10 @@ from opendml.targets.cpu.runtime.platform_code import written_in
 WAKINGS: Final = 16
 """Medians of how long workers take to wake up that a team keeps (`waking_code`)."""
 
+LONGEST: Final = 10000
+"""Microseconds that one thread is expected to take from which on nothing is judged, and all threads are called: what is
+said of such work is only that it takes so long or longer (``longest_alone``)."""
+
 MOST_LEVELS: Final = 6
 """How often threads are spared of those that others have been spared of (`fewer_code`)."""
 
