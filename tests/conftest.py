@@ -1,4 +1,5 @@
-"""The usual run tries a share of what is tried over and over: see ``properties.py``."""
+"""The usual run tries a share of what is tried over and over (``properties.py``). Programs that threads run together
+are those of ``team_programs.py``."""
 
 from __future__ import annotations
 
@@ -7,6 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 from properties import MANY, SHARE_OF_MANY, some
+from team_programs import EMPTY, HOLD, LATE, LATE_BY_COUNT, NEIGHBOURS, TURNS
+
+from opendml.llvm.host import host_machine
+from opendml.llvm.native import LoadedObject, compile_object, load_object
+from opendml.targets.cpu.runtime.barrier_code import barrier_ir
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +21,41 @@ def no_cache() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENDML_CACHE", "0")
         yield
+
+
+def _for_threads(text: str) -> LoadedObject:
+    """A program that threads of a team run together."""
+    return load_object(compile_object(text + barrier_ir(host_machine()), host_machine()), ["entry"])
+
+
+@pytest.fixture(scope="session")
+def empty_program() -> LoadedObject:
+    return _for_threads(EMPTY)
+
+
+@pytest.fixture(scope="session")
+def neighbours_program() -> LoadedObject:
+    return _for_threads(NEIGHBOURS)
+
+
+@pytest.fixture(scope="session")
+def late_program() -> LoadedObject:
+    return _for_threads(LATE)
+
+
+@pytest.fixture(scope="session")
+def late_by_count_program() -> LoadedObject:
+    return _for_threads(LATE_BY_COUNT)
+
+
+@pytest.fixture(scope="session")
+def turns_program() -> LoadedObject:
+    return _for_threads(TURNS)
+
+
+@pytest.fixture(scope="session")
+def hold_program() -> LoadedObject:
+    return _for_threads(HOLD)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -13,8 +13,8 @@ from execution import Array
 from hypothesis import HealthCheck, given
 from nest_running import PROGRAMS, Case, cases, check_case
 from properties import examples
+from team_programs import CACHE_LINE, TAKE_TURNS, layout_of
 from test_pools import texts
-from test_thread_team import CACHE_LINE, TAKE_TURNS, layout_of
 
 import opendml as dml
 from opendml.llvm.builder import Builder
