@@ -71,7 +71,9 @@ class ContractionKernel:
     near. ``outer_at_once`` are, where the fold has several axes, the steps along its outermost one after which the sums
     of a tile wait for those of all others of the work item: what several tiles load then stays in the nearest cache; 0:
     they do not. ``words`` says how the sums of a tile are done in the processor's tile registers, if they are: its rows
-    are the points along the tile axis, of ``row_count`` rows, its columns those along the vector axis.
+    are the points along the tile axis, of ``row_count`` rows, its columns those along the vector axis. ``turns_loads``
+    says that the factor of the vector axis lies along the steps of the fold, and that squares of it are transposed in
+    registers as they are loaded.
     """
 
     stores: tuple[ElementStore, ...]
@@ -101,6 +103,7 @@ class ContractionKernel:
     results_ahead: bool
     panel: Panel | None
     words: MatrixSteps | None
+    turns_loads: bool
     steps_at_once: int
     by_rounds: bool
     outer_at_once: int
@@ -296,6 +299,7 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
         results_ahead=are_results_far(problem, tile),
         panel=panel,
         words=tile.words,
+        turns_loads=tile.turns_loads,
         steps_at_once=tile.steps_at_once,
         by_rounds=tile.by_rounds,
         outer_at_once=outer_at_once,

@@ -25,7 +25,8 @@ class Rest(NamedTuple):
 
 class Tile(NamedTuple):
     """A choice of axes and of the numbers of points along them that are computed together; with ``words`` in tile
-    registers. Without a ``rest`` points behind the last whole tile are done with others before them once more."""
+    registers. Without a ``rest`` points behind the last whole tile are done with others before them once more.
+    ``turns_loads``: what is loaded for the vectors lies along the steps, and is transposed in registers."""
 
     vector: Axis
     lanes: int
@@ -40,6 +41,7 @@ class Tile(NamedTuple):
     steps_at_once: int = 0
     by_rounds: bool = False
     rest: Rest | None = None
+    turns_loads: bool = False
 
     @property
     def points(self) -> int:
@@ -148,6 +150,8 @@ class _Choices:
                 for axis in self.problem.axes
                 if axis in self.problem.sides[other] and axis not in self.problem.sides[side]
             ]
+            for vector in own:
+                yield from self._turning_loads(side, vector, across, width)
             for vector, packed in itertools.product(own, (False, True)):
                 if vector.size < width or not self.problem.is_readable(side, vector, packed):
                     continue
@@ -244,6 +248,21 @@ class _Choices:
         is_far = problem.steps >= tuning.filling.steps
         return is_plain and is_cached and is_far and self._may_wait(side, vector, tile)
 
+    def _turning_loads(self, side: int, vector: Axis, across: Sequence[Axis], width: int) -> Iterator[Tile]:
+        """Tiles of all of a few rows that transpose in registers what they load: a copy of it would be read once."""
+        problem, steps = self.problem, [axis for axis in self.problem.fold.axes if axis.size > 1]
+        is_plain = isinstance(problem.factors[side], Element) and problem.is_along(vector)
+        if len(steps) != 1 or len(across) != 1 or not is_plain:
+            return
+        (step,), (tile,) = steps, across
+        runs_along = problem.coefficients(side, step) == {1} and not problem.has_vectors(side, vector)
+        if not runs_along or step.size % width or vector.size < width:
+            return
+        if self.has_few_registers and step.size < self.tuning.turned_steps:
+            return
+        if tile.size <= problem.machine.vector_registers - width - 2:
+            yield Tile(vector, width, 1, tile, tile.size, turned=False, packed=False, turns_loads=True)
+
     def _in_rounds(self, tiles: Iterable[Tile]) -> Iterator[Tile]:
         """Tiles whose sums wait in memory until those of all others of a thread have come as far."""
         for tile in tiles if self.problem.is_deep else ():
@@ -318,6 +337,8 @@ class _Choices:
             cycles = others * math.prod(counts) * row_cost(tile)
         if tile.turned and tile.packed:
             cycles *= self.tuning.repacked_penalty
+        if tile.turns_loads:
+            cycles += self.problem.packing(side, tile.vector) * self.tuning.turned_loads_share
         return cycles + (self._packing(side, tile) if tile.packed else 0)
 
     def spacing(self, tile: Tile) -> int:
@@ -393,8 +414,8 @@ class _Choices:
         return any(distance and distance % self.tuning.page_bytes == 0 for distance in distances)
 
     def _tile_cost(self, side: int, tile: Tile) -> float:
-        """Cycles of the sums of one tile."""
-        tuning = self.tuning
+        """Cycles of the sums of one tile. Loads that are transposed are then as near as those of a panel."""
+        tuning, tile = self.tuning, tile._replace(packed=tile.packed or tile.turns_loads)
         if tile.words is not None:
             return self._matrix_cost(tile, tile.words)
         where = self._loading(side, tile)
