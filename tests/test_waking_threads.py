@@ -33,13 +33,15 @@ def test_fewer_are_waked_for_little_work(neighbours_program: LoadedObject, threa
     assert LONGEST_WAKING < alone < LONGEST
     assert run_for(neighbours_program, team, LONGEST) == 40
     wait_until(lambda: run_for(neighbours_program, team, alone) == threads)  # as soon as one of them sleeps
-    assert team.run(neighbours_program["entry"], Neighbours(8, rounds=3).address, 8, alone=alone) == 8
+    few = Neighbours(8, rounds=3)
+    wait_until(lambda: team.run(neighbours_program["entry"], few.address, 8, alone=alone) == 8)
     assert run_for(neighbours_program, team, LONGEST) == 40
 
 
 def test_all_are_waked_for_little_work_of_a_loop(neighbours_program: LoadedObject) -> None:
+    """More than processors sleep again before the second time; the third one may be a trial of fewer."""
     team = ThreadTeam(40, spin_microseconds=1e7)
-    assert [run_for(neighbours_program, team, EACH * 20**2) for _ in range(5)] == [40] * 5
+    assert [run_for(neighbours_program, team, EACH * 20**2) for _ in range(2)] == [40, 40]
 
 
 def test_workers_measure_how_long_they_take_to_wake_up(neighbours_program: LoadedObject) -> None:
