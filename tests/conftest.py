@@ -8,11 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 from properties import MANY, SHARE_OF_MANY, some
-from team_programs import EMPTY, HOLD, LATE, LATE_BY_COUNT, NEIGHBOURS, TURNS
+from team_programs import EMPTY, HOLD, LATE, LATE_BY_COUNT, NEIGHBOURS, TURNS, loaded
 
-from opendml.llvm.host import host_machine
-from opendml.llvm.native import LoadedObject, compile_object, load_object
-from opendml.targets.cpu.runtime.barrier_code import barrier_ir
+from opendml.llvm.native import LoadedObject
 
 
 @pytest.fixture(scope="module")
@@ -23,39 +21,34 @@ def no_cache() -> Iterator[None]:
         yield
 
 
-def _for_threads(text: str) -> LoadedObject:
-    """A program that threads of a team run together."""
-    return load_object(compile_object(text + barrier_ir(host_machine()), host_machine()), ["entry"])
-
-
 @pytest.fixture(scope="session")
 def empty_program() -> LoadedObject:
-    return _for_threads(EMPTY)
+    return loaded(EMPTY)
 
 
 @pytest.fixture(scope="session")
 def neighbours_program() -> LoadedObject:
-    return _for_threads(NEIGHBOURS)
+    return loaded(NEIGHBOURS)
 
 
 @pytest.fixture(scope="session")
 def late_program() -> LoadedObject:
-    return _for_threads(LATE)
+    return loaded(LATE)
 
 
 @pytest.fixture(scope="session")
 def late_by_count_program() -> LoadedObject:
-    return _for_threads(LATE_BY_COUNT)
+    return loaded(LATE_BY_COUNT)
 
 
 @pytest.fixture(scope="session")
 def turns_program() -> LoadedObject:
-    return _for_threads(TURNS)
+    return loaded(TURNS)
 
 
 @pytest.fixture(scope="session")
 def hold_program() -> LoadedObject:
-    return _for_threads(HOLD)
+    return loaded(HOLD)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from opendml import operators
@@ -58,6 +59,21 @@ def gemm(
         trans_b=MatrixTransform(trans_b),
         alpha=1.0,
         beta=0.0,
+    )
+
+
+def activated_gemm(data_type: str, batch: Sequence[int], rows: int, inner: int, columns: int) -> operators.Gemm:
+    """Of so many matrices, the right ones transposed, with something added and an activation of its own."""
+    return operators.Gemm(
+        a_tensor=TensorDesc(data_type, [*batch, rows, inner]),
+        b_tensor=TensorDesc(data_type, [*batch, columns, inner]),
+        c_tensor=TensorDesc(data_type, [*batch, rows, columns]),
+        output_tensor=TensorDesc(data_type, [*batch, rows, columns]),
+        trans_a="NONE",
+        trans_b="TRANSPOSE",
+        alpha=0.5,
+        beta=2.0,
+        fused_activation=operators.ActivationRelu(),
     )
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
@@ -157,6 +158,14 @@ def check_nests(
     expected = _copies(contents)
     interpret(definition, expected)
     _assert_same(nests, expected)
+
+
+def check_on_hosts(definition: Definition) -> None:
+    """The program of a definition, as targets refine it, for each processor that this one can be, by few knobs of small
+    work items and by those of usual ones."""
+    for machine, tuning in itertools.product(HOSTS, (MANY_THREADS, TUNING)):
+        target = Processor(machine, tuning)
+        check_nests(target.refine(definition), target, contents_of(definition, 1), (1, 0))
 
 
 def run_by_nests(code: ProgramCode, contents: Contents, order: Sequence[int]) -> Contents:

@@ -11,10 +11,17 @@ import llvmlite.binding as llvm
 import pytest
 from properties import HANGS
 
-from opendml.llvm.host import usable_processors
-from opendml.llvm.native import LoadedObject
+from opendml.llvm.host import host_machine, usable_processors
+from opendml.llvm.native import LoadedObject, compile_object, load_object
+from opendml.targets.cpu.runtime.barrier_code import barrier_ir
 from opendml.targets.cpu.runtime.team_types import types_ir
 from opendml.targets.cpu.runtime.thread_team import ThreadTeam
+
+
+def loaded(text: str) -> LoadedObject:
+    """A program that threads of a team run together."""
+    return load_object(compile_object(text + barrier_ir(host_machine()), host_machine()), ["entry"])
+
 
 EMPTY = "define void @entry(ptr %args, i64 %index, i64 %count, ptr %barrier) {\n  ret void\n}\n"
 

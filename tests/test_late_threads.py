@@ -13,17 +13,16 @@ from execution import Array
 from hypothesis import HealthCheck, given
 from nest_running import PROGRAMS, Case, cases, check_case
 from properties import examples
-from team_programs import CACHE_LINE, TAKE_TURNS, layout_of
+from team_programs import CACHE_LINE, TAKE_TURNS, layout_of, loaded
 from test_pools import texts
 
 import opendml as dml
 from opendml.llvm.builder import Builder
-from opendml.llvm.host import host_machine
-from opendml.llvm.native import LoadedObject, compile_object, load_object
+from opendml.llvm.native import LoadedObject
 from opendml.targets.cpu.code import entry_code
 from opendml.targets.cpu.code.interface import ENTRY
 from opendml.targets.cpu.code.share_code import ShareWriter
-from opendml.targets.cpu.runtime.barrier_code import MOST_POOLS, POOLS_OFFSET, barrier_ir
+from opendml.targets.cpu.runtime.barrier_code import MOST_POOLS, POOLS_OFFSET
 from opendml.targets.cpu.runtime.thread_team import ThreadTeam
 from opendml.targets.cpu.tuning import TUNING
 
@@ -118,7 +117,7 @@ meet:
 
 @pytest.fixture(scope="session")
 def shares_program() -> LoadedObject:
-    return load_object(compile_object(SHARES + barrier_ir(host_machine()), host_machine()), ["entry"])
+    return loaded(SHARES)
 
 
 def run_shares(program: LoadedObject, team: ThreadTeam, threads: int, rounds: int, turns: int) -> tuple[int, int]:

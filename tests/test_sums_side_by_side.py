@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from contraction_kernels import gemm
-from nest_running import HOSTS, MANY_THREADS, check_nests, contents_of
+from contraction_kernels import activated_gemm, gemm
+from nest_running import check_on_hosts
 
-from opendml import operators
-from opendml.description.tensor import TensorDesc
 from opendml.expression.statements import Definition
 from opendml.llvm.host import Machine, machine_of
 from opendml.loops.nest_printer import format_nest
@@ -41,17 +39,7 @@ def few_columns(inner: int, rows: int) -> Definition:
 
 def halves(inner: int, columns: int) -> Definition:
     """The same of float16, with something added and an activation of its own."""
-    return operators.Gemm(
-        a_tensor=TensorDesc("float16", [1, 1, 1, inner]),
-        b_tensor=TensorDesc("float16", [1, 1, columns, inner]),
-        c_tensor=TensorDesc("float16", [1, 1, 1, columns]),
-        output_tensor=TensorDesc("float16", [1, 1, 1, columns]),
-        trans_a="NONE",
-        trans_b="TRANSPOSE",
-        alpha=0.5,
-        beta=2.0,
-        fused_activation=operators.ActivationRelu(),
-    ).define()
+    return activated_gemm("float16", (1, 1), 1, inner, columns).define()
 
 
 def text_of(definition: Definition, target: Processor) -> str:
@@ -63,11 +51,7 @@ def text_of(definition: Definition, target: Processor) -> str:
 @pytest.mark.parametrize(("inner", "columns"), [(64, 4), (640, 8), (200, 12), (129, 128), (4096, 6), (3, 4), (700, 1)])
 def test_results_are_those_of_the_definition(make: object, inner: int, columns: int) -> None:
     assert callable(make)
-    definition = make(inner, columns)
-    for machine in HOSTS:
-        for tuning in (MANY_THREADS, TUNING):
-            target = Processor(machine, tuning)
-            check_nests(target.refine(definition), target, contents_of(definition, 1), (1, 0))
+    check_on_hosts(make(inner, columns))
 
 
 def test_several_sums_share_a_row() -> None:

@@ -167,13 +167,10 @@ def test_default_team_is_shared_and_grows() -> None:
 
 PRELUDE = """
 import ctypes, os, sys, threading, time
-from opendml.llvm.host import host_machine
-from opendml.llvm.native import compile_object, load_object
-from opendml.targets.cpu.runtime.barrier_code import barrier_ir
 from opendml.targets.cpu.runtime.thread_team import default_team
 sys.path.insert(0, os.environ["TEST_DIRECTORY"])
-from team_programs import NEIGHBOURS, Neighbours
-program = load_object(compile_object(NEIGHBOURS + barrier_ir(host_machine()), host_machine()), ["entry"])
+from team_programs import NEIGHBOURS, Neighbours, loaded
+program = loaded(NEIGHBOURS)
 def run(threads):
     buffers = Neighbours(threads, rounds=50)
     used = default_team(threads).run(program["entry"], buffers.address, threads)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from contraction_kernels import TARGETS, gemm, product_kernel
-from nest_running import HOSTS, MANY_THREADS, check_nests, contents_of
+from contraction_kernels import TARGETS, activated_gemm, gemm, product_kernel
+from nest_running import HOSTS, MANY_THREADS, check_nests, check_on_hosts, contents_of
 
-from opendml import operators
-from opendml.description.tensor import TensorDesc
 from opendml.llvm.host import machine_of
 from opendml.loops.nest_printer import format_nest
 from opendml.targets.cpu.nests.kernels import kernel_nest
@@ -20,26 +18,12 @@ pytestmark = pytest.mark.usefixtures("no_cache")
 @pytest.mark.parametrize("rows", [4, 5, 7, 12, 14])
 @pytest.mark.parametrize(("inner", "columns"), [(16, 16), (64, 100), (160, 33), (1024, 48), (32, 7)])
 def test_results_are_those_of_the_definition(rows: int, inner: int, columns: int) -> None:
-    definition = gemm(rows, inner, columns, trans_b=True).define()
-    for machine in HOSTS:
-        for tuning in (MANY_THREADS, TUNING):
-            target = Processor(machine, tuning)
-            check_nests(target.refine(definition), target, contents_of(definition, 1), (1, 0))
+    check_on_hosts(gemm(rows, inner, columns, trans_b=True).define())
 
 
 def test_of_batches_with_something_added() -> None:
     """And with an activation."""
-    definition = operators.Gemm(
-        a_tensor=TensorDesc("float32", [2, 3, 6, 48]),
-        b_tensor=TensorDesc("float32", [2, 3, 40, 48]),
-        c_tensor=TensorDesc("float32", [2, 3, 6, 40]),
-        output_tensor=TensorDesc("float32", [2, 3, 6, 40]),
-        trans_a="NONE",
-        trans_b="TRANSPOSE",
-        alpha=0.5,
-        beta=2.0,
-        fused_activation=operators.ActivationRelu(),
-    ).define()
+    definition = activated_gemm("float32", (2, 3), 6, 48, 40).define()
     for machine in HOSTS:
         target = Processor(machine, MANY_THREADS)
         check_nests(target.refine(definition), target, contents_of(definition, 2), (1, 0))

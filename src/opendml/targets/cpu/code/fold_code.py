@@ -166,9 +166,11 @@ class FoldWriter:
 
     def _more_extreme(self, numbers: Numbers, e: Value, so_far: Value) -> Value:
         """The more extreme one of two numbers, the second one where they are equal."""
-        if so_far.text in numbers.initial:
-            return e
-        return self._builder.select(self._builder.binary(numbers.comparison, e, so_far), e, so_far)
+        return e if so_far.text in numbers.initial else self._chosen(numbers.comparison, e, so_far)
+
+    def _chosen(self, comparison: str, e: Value, so_far: Value) -> Value:
+        """One of two numbers, the second one unless the first one is more extreme."""
+        return self._builder.select(self._builder.binary(comparison, e, so_far), e, so_far)
 
     def _by_rows(self, folding: Folding, rows: Overlap, points: Sequence[Point], states: list[State]) -> list[State]:
         """Extremes among numbers of windows that have rows in common, of each of which the extreme is found once.
@@ -444,8 +446,7 @@ class FoldWriter:
         element = builder.spread(self._evaluator.value(fold.elements[0], point), fold.partials)
         lower, upper = (builder.shuffle(element, None, range(at, at + half)) for at in (0, half))
         unordered = Value(builder.assign(f"fcmp uno {lower.typed}, {upper.text}"), BOOL, half)
-        taken = builder.select(builder.binary(comparison, element, extreme), element, extreme)
-        return [taken, builder.binary("or", asked, unordered)]
+        return [self._chosen(comparison, element, extreme), builder.binary("or", asked, unordered)]
 
     def _merged_extremes(self, fold: Fold, point: Point, state: State) -> State:
         """The extreme of all partial results, or NaN, where there was one."""

@@ -250,16 +250,14 @@ class _Choices:
 
     def _turning_loads(self, side: int, vector: Axis, across: Sequence[Axis], width: int) -> Iterator[Tile]:
         """Tiles of all of a few rows that transpose in registers what they load: a copy of it would be read once."""
-        problem, steps = self.problem, [axis for axis in self.problem.fold.axes if axis.size > 1]
+        problem, steps = self.problem, self.problem.steps
+        step = None if problem.has_vectors(side, vector) else problem.contiguous_step(side)
         is_plain = isinstance(problem.factors[side], Element) and problem.is_along(vector)
-        if len(steps) != 1 or len(across) != 1 or not is_plain:
+        if step is None or step.size != steps or len(across) != 1 or not is_plain:
             return
-        (step,), (tile,) = steps, across
-        runs_along = problem.coefficients(side, step) == {1} and not problem.has_vectors(side, vector)
-        if not runs_along or step.size % width or vector.size < width:
+        if steps % width or vector.size < width or (self.has_few_registers and steps < self.tuning.turned_steps):
             return
-        if self.has_few_registers and step.size < self.tuning.turned_steps:
-            return
+        (tile,) = across
         if tile.size <= problem.machine.vector_registers - width - 2:
             yield Tile(vector, width, 1, tile, tile.size, turned=False, packed=False, turns_loads=True)
 

@@ -488,8 +488,6 @@ class _Maker:
 
     def _sums(self, counts: TileCounts, copied: Body = ()) -> Body:
         """All side by side, in the order of the fold, each step behind what is ``copied`` for it."""
-        if self.kernel.turns_loads:
-            return self._sums_of_turned_loads(counts)
         fold = self.kernel.fold
         product = fold.elements[0]
         assert isinstance(product, Binary)
@@ -499,31 +497,21 @@ class _Maker:
         if not loops:
             step = _at_first(fold.axes, (*copied, *self.asking.by_steps(counts), *step))
             return (*self.asking.expected(counts), *begin, *self.asking.same_for_all(counts), *step)
-        body = self._along(loops, counts, step, copied)
+        turns_loads = self.kernel.turns_loads
+        body = self._squares_of_steps(counts, step) if turns_loads else self._along(loops, counts, step, copied)
         single = [axis for axis in fold.axes if axis.size == 1]
         return (*begin, *self.asking.same_for_all(counts), *_at_first(single, body))
 
-    def _sums_of_turned_loads(self, counts: TileCounts) -> Body:
+    def _squares_of_steps(self, counts: TileCounts, step: Body) -> Body:
         """As many steps as a vector has lanes at once: what they load is squares, which are transposed."""
-        kernel, steps = self.kernel, self.kernel.last_step
-        product = kernel.fold.elements[0]
-        assert isinstance(product, Binary)
-        begin = self._tile("together", counts, (Leaf(registers=(self.sum,), values=kernel.fold.initial),))
-        loads = Transpose(tuple(self._transposed(product, steps)), steps)
+        kernel, axis = self.kernel, self.kernel.last_step
+        transpose = Transpose(tuple(self._transposed(kernel.fold.elements[0], axis)), axis)
         square: Body = (
-            *self._vectors(1, (Points(steps, kernel.lanes, "together", (loads,)),)),
-            Points(
-                steps,
-                kernel.lanes,
-                "unrolled",
-                self._tile("together", counts, (Accumulate(self.sum, product),)),
-                carried=(self.sum,),
-                copies=counts.registers,
-            ),
+            *self._vectors(counts.vectors, (Points(axis, kernel.lanes, "together", (transpose,)),)),
+            Points(axis, kernel.lanes, "unrolled", step, carried=(self.sum,), copies=counts.registers),
         )
-        loop = counts.summing(self.sum, steps, 0, steps.size, kernel.lanes, (Block(square),))
-        single = [axis for axis in kernel.fold.axes if axis is not steps]
-        return (*begin, *self.asking.expected(counts), *_at_first(single, (loop,)))
+        loop = counts.summing(self.sum, axis, 0, axis.size, kernel.lanes, (Block(square),))
+        return (*self.asking.expected(counts), loop)
 
     def _along(self, loops: Sequence[Axis], counts: TileCounts, step: Body, copied: Body) -> Body:
         """The steps along all axes, and what is asked for between them: some of the innermost axis one after the other,

@@ -83,13 +83,17 @@ leave:
 ; How many of %workers are to take part in what takes one thread %alone microseconds, %gap microseconds after the last
 ; dispatch: in a loop all of them, which spin from then on.
 define internal i64 @team_worth_waking(ptr %team, i64 %workers, i64 %alone, i64 %gap) nounwind {
+start:
   %sleepers_address = getelementptr %team, ptr %team, i64 0, i32 32
   %sleepers = load atomic i64, ptr %sleepers_address monotonic, align 8
-  %is_soon = call i1 @team_spins_so_long(ptr %team, i64 %gap)
   %nobody_sleeps = icmp eq i64 %sleepers, 0
   %is_long = icmp uge i64 %alone, $longest_alone
-  %is_loop = or i1 %is_soon, %nobody_sleeps
-  %are_all = or i1 %is_loop, %is_long
+  %are_all = or i1 %nobody_sleeps, %is_long
+  br i1 %are_all, label %leave, label %look
+look:
+  %is_soon = call i1 @team_spins_so_long(ptr %team, i64 %gap)
+  br i1 %is_soon, label %leave, label %reckon
+reckon:
   %share = udiv i64 %alone, $each
   %as_number = uitofp i64 %share to double
   %root = call double @llvm.sqrt.f64(double %as_number)
@@ -97,7 +101,9 @@ define internal i64 @team_worth_waking(ptr %team, i64 %workers, i64 %alone, i64 
   %others = call i64 @llvm.usub.sat.i64(i64 %threads, i64 1)
   %one_or_more = call i64 @llvm.umax.i64(i64 %others, i64 1)
   %fewer = call i64 @llvm.umin.i64(i64 %one_or_more, i64 %workers)
-  %result = select i1 %are_all, i64 %workers, i64 %fewer
+  br label %leave
+leave:
+  %result = phi i64 [ %workers, %start ], [ %workers, %look ], [ %fewer, %reckon ]
   ret i64 %result
 }
 
