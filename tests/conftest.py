@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from properties import MANY, SHARE_OF_MANY, some
-from team_programs import EMPTY, HOLD, LATE, LATE_BY_COUNT, NEIGHBOURS, TURNS, loaded
+from team_programs import EMPTY, HOLD, LATE, LATE_BY_COUNT, NEIGHBOURS, TURNS, TURNS_BY_COUNT, loaded
 
 from opendml.llvm.native import LoadedObject
 
@@ -39,6 +39,11 @@ def late_program() -> LoadedObject:
 @pytest.fixture(scope="session")
 def late_by_count_program() -> LoadedObject:
     return loaded(LATE_BY_COUNT)
+
+
+@pytest.fixture(scope="session")
+def turns_by_count_program() -> LoadedObject:
+    return loaded(TURNS_BY_COUNT)
 
 
 @pytest.fixture(scope="session")

@@ -179,10 +179,10 @@ def test_shares_begin_anew_with_every_dispatch(shares_program: LoadedObject) -> 
 def test_programs_know_where_shares_are_noted() -> None:
     layout, types = layout_of("barrier")
     barrier = types["barrier"]
-    offset = layout.get_element_offset(barrier, 26)
+    offset = layout.get_element_offset(barrier, 24)
     assert offset == POOLS_OFFSET + 2 * MOST_POOLS * CACHE_LINE + 2 * CACHE_LINE
-    assert layout.get_element_offset(barrier, 23) == offset - 2 * CACHE_LINE + 11 * WORD
-    assert layout.get_element_offset(barrier, 24) == offset - 2 * CACHE_LINE + 12 * WORD
+    assert layout.get_element_offset(barrier, 21) == offset - 2 * CACHE_LINE + 9 * WORD
+    assert layout.get_element_offset(barrier, 22) == offset - 2 * CACHE_LINE + 10 * WORD
 
 
 def entry_of(output: Any, serial_work: int = 1) -> str:

@@ -26,8 +26,8 @@ POOLS_OFFSET: Final = 384 + MOST_GROUPS * 64
 """Bytes before the counters of pools: a line for each thread, twice."""
 
 _WAITS_OFFSET: Final = POOLS_OFFSET + 2 * MOST_POOLS * 64
-"""Bytes before what is known of waiting: two lines, in which the generation that the dispatch began with is number 11,
-and how long one waits before it looks what others have not begun number 12."""
+"""Bytes before what is known of waiting: two lines, in which the generation that the dispatch began with is number 9,
+and how long one waits before it looks what others have not begun number 10."""
 
 _SHARES_OFFSET: Final = _WAITS_OFFSET + 128
 """Bytes before a line for each thread that says of which generation its share was begun last."""
@@ -75,8 +75,8 @@ def _with_places(text: str) -> str:
         "$most_pools": MOST_POOLS,
         "$pools": POOLS_OFFSET,
         "$shares": _SHARES_OFFSET,
-        "$first_generation": _WAITS_OFFSET + 11 * 8,
-        "$acting_after": _WAITS_OFFSET + 12 * 8,
+        "$first_generation": _WAITS_OFFSET + 9 * 8,
+        "$acting_after": _WAITS_OFFSET + 10 * 8,
     }
     return written_in(text, numbers)
 

@@ -8,11 +8,12 @@ threads and 1.3 with 28, where 32 took 1.1 without the others; BERT-base 56, 23 
 on two processors that were not known to be so few: MobileNetV2 7.1 ms, with two threads 1.4 (Zen 5).
 
 A dispatch is slow if an eighth of it has been waited for those that came late at barriers, so late that others had spun
-in vain: a tenth of a millisecond or more. That may also be what the program is like, one of whose kernels one thread
-does: trials say whether fewer threads are sooner (`sparing_code`). Where they are, and somebody is late all the same,
-trials say whether still fewer are: that is the next level, which is about those that the levels before have left over.
-What a level does by fewer comes to an end, and then threads are more again for a while, and judged. Only times of one
-program are compared.
+in vain: a tenth of a millisecond or more. Little work is slow as well if a quarter of the threads would have been
+enough for the time that it has taken. That may also be what the program is like, one of whose kernels one thread does:
+trials say whether fewer threads are sooner (`sparing_code`). Where they are, and that is slow all the same, trials say
+whether still fewer are: that is the next level, which is about those that the levels before have left over. What a
+level does by fewer comes to an end, and then threads are more again for a while, and judged. Only times of one program
+are compared; a team knows of a few what is to be spared of each.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from __future__ import annotations
 from typing import Final
 
 from opendml.targets.cpu.runtime.platform_code import written_in
-from opendml.targets.cpu.runtime.team_types import MOST_LEVELS
+from opendml.targets.cpu.runtime.team_types import LONGEST, MOST_LEVELS, PROGRAM_BITS
 from opendml.targets.cpu.runtime.waiting_code import SHORTER
+from opendml.targets.cpu.runtime.waking_code import LONGEST_WAKING
 
 EIGHTH: Final = 3
 """The part of the threads that is spared, one at least, and of the time by which a trial must be sooner: a half, so
@@ -30,6 +32,11 @@ so on by turns."""
 
 LEAST: Final = 2
 """Threads of which some may be spared: the caller stays."""
+
+QUARTER: Final = 4
+"""Threads of which one does as much as they did, where they were there in vain: their barriers take longer than their
+shares, or somebody is late by no more than the others spin. Of 64 processors of a virtual machine the host had some of
+the last dozen now and then: MNIST took 0.4 ms with 64 threads, and 0.05 with 32."""
 
 TRIALS: Final = 3
 """Dispatches of a trial: those who are spared spin before they sleep, and only then others move to their processors."""
@@ -45,6 +52,10 @@ def fewer_ir() -> str:
             "$least_workers": LEAST - 1,
             "$most_levels": MOST_LEVELS,
             "$shorter": SHORTER,
+            "$longest_waking": LONGEST_WAKING,
+            "$longest_alone": LONGEST,
+            "$quarter": QUARTER,
+            "$below_place": 64 - PROGRAM_BITS,
         },
     )
 
@@ -54,10 +65,10 @@ _FEWER = """
 ; is to be done by fewer, or that is in a trial.
 define internal i64 @team_spare_some(ptr %team, ptr %entry, i64 %workers) nounwind {
 start:
-  %levels_address = getelementptr %team, ptr %team, i64 0, i32 31, i32 1
+  %levels_address = getelementptr %team, ptr %team, i64 0, i32 31, i32 0
   store i64 0, ptr %levels_address, align 8
-  %entry_address = getelementptr %team, ptr %team, i64 0, i32 31, i32 0
-  %known = load ptr, ptr %entry_address, align 8
+  %program = call ptr @team_program(ptr %team, ptr %entry)
+  %known = load ptr, ptr %program, align 8
   %is_known = icmp eq ptr %known, %entry
   br i1 %is_known, label %look, label %leave
 look:
@@ -70,7 +81,7 @@ look:
   %is_end = or i1 %is_bound, %is_in_trial
   br i1 %is_end, label %leave, label %ask
 ask:
-  %sparing = getelementptr %team, ptr %team, i64 0, i32 30, i64 %level
+  %sparing = getelementptr %judged, ptr %program, i64 0, i32 1, i64 %level
   %goes_on = call i1 @sparing_goes_on(ptr %sparing)
   br i1 %goes_on, label %spare, label %leave
 spare:
@@ -90,92 +101,226 @@ leave:
   ret i64 %result
 }
 
-; %workers have taken part in a dispatch of %entry, which has taken %time microseconds.
-define internal void @team_judge_some(ptr %team, ptr %entry, i64 %workers, i64 %time) nounwind {
+; Where a team keeps what is known of the program with an %entry: others may have the same place.
+define internal ptr @team_program(ptr %team, ptr %entry) nounwind {
+  %bits = ptrtoint ptr %entry to i64
+  %mixed = mul i64 %bits, -7046029254386353131
+  %place = lshr i64 %mixed, $below_place
+  %program = getelementptr %team, ptr %team, i64 0, i32 30, i64 %place
+  ret ptr %program
+}
+
+; %workers have taken part in a dispatch of %entry, which has taken %time microseconds, and would take one thread
+; %alone.
+define internal void @team_judge_some(ptr %team, ptr %entry, i64 %workers, i64 %alone, i64 %time) nounwind {
 start:
-  %levels_address = getelementptr %team, ptr %team, i64 0, i32 31, i32 1
+  %levels_address = getelementptr %team, ptr %team, i64 0, i32 31, i32 0
   %level = load i64, ptr %levels_address, align 8
+  %program = call ptr @team_program(ptr %team, ptr %entry)
   %are_all = icmp eq i64 %level, 0
   br i1 %are_all, label %know, label %compare
 know:
-  %entry_address = getelementptr %team, ptr %team, i64 0, i32 31, i32 0
-  %known = load ptr, ptr %entry_address, align 8
+  %known = load ptr, ptr %program, align 8
   %is_known = icmp eq ptr %known, %entry
   br i1 %is_known, label %look, label %begin
 begin:
-  store ptr %entry, ptr %entry_address, align 8
-  %levels = getelementptr %team, ptr %team, i64 0, i32 30
-  store [$most_levels x %level] zeroinitializer, ptr %levels, align 8
+  store %judged zeroinitializer, ptr %program, align 8
+  store ptr %entry, ptr %program, align 8
   br label %look
 compare:
   %level_before = sub i64 %level, 1
-  %sparing_before = getelementptr %team, ptr %team, i64 0, i32 30, i64 %level_before
-  %is_trial = call i1 @sparing_compare(ptr %sparing_before, i64 %time, i64 $eighth)
-  br i1 %is_trial, label %leave, label %look
+  %sparing_before = getelementptr %judged, ptr %program, i64 0, i32 1, i64 %level_before
+  %counted = call i64 @level_time(ptr %sparing_before, i64 %time)
+  %is_trial = call i1 @sparing_compare(ptr %sparing_before, i64 %counted, i64 $eighth)
+  br i1 %is_trial, label %settle, label %look
+settle:
+  %is_new_choice = call i1 @level_settle(ptr %sparing_before, i64 %time)
+  br i1 %is_new_choice, label %forget, label %leave
 look:
   %are_many = icmp uge i64 %workers, $least_workers
   %is_further = icmp ult i64 %level, $most_levels
-  ; Who does not spin is late at every barrier: there are more threads than processors.
-  %patience_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 15
-  %patience = load i64, ptr %patience_address, align 8
-  %do_spin = icmp ne i64 %patience, 0
+  ; Who is not to spin is late at every barrier.
+  %spins_address = getelementptr %team, ptr %team, i64 0, i32 12
+  %spins = load i64, ptr %spins_address, align 8
+  %are_to_spin = icmp ne i64 %spins, 0
   %may_be_fewer = and i1 %are_many, %is_further
-  %is_judged = and i1 %may_be_fewer, %do_spin
+  %is_judged = and i1 %may_be_fewer, %are_to_spin
   br i1 %is_judged, label %judge, label %leave
 judge:
-  %sparing = getelementptr %team, ptr %team, i64 0, i32 30, i64 %level
+  %sparing = getelementptr %judged, ptr %program, i64 0, i32 1, i64 %level
   %gains_address = getelementptr %sparing, ptr %sparing, i64 0, i32 3
   %gains = load i64, ptr %gains_address, align 8
-  %is_slow = call i1 @team_was_late(ptr %team, i64 %time)
+  %lost = call i64 @team_lost(ptr %team)
+  %part = lshr i64 %time, $eighth
+  %was_long = icmp uge i64 %lost, %part
+  %came_late = icmp ne i64 %lost, 0
+  %was_late = and i1 %came_late, %was_long
+  %was_in_vain = call i1 @team_was_in_vain(ptr %team, i64 %workers, i64 %alone, i64 %time)
+  %was_sooner = call i1 @level_was_sooner(ptr %sparing, i64 %time)
+  %were_too_many = or i1 %was_late, %was_in_vain
+  %is_slow = or i1 %were_too_many, %was_sooner
   %is_begun = call i1 @sparing_judge(ptr %sparing, i1 %is_slow, i64 %time, i64 $trials)
-  ; Behind a gain a trial is about as many threads as were sooner then.
-  %is_new = icmp eq i64 %gains, 0
-  %is_choice = and i1 %is_begun, %is_new
-  br i1 %is_choice, label %choose, label %leave
+  br i1 %is_begun, label %choose, label %leave
 choose:
-  call void @level_choose(ptr %sparing, i64 %workers)
-  ; Nothing is known of the next level then, which says the same of the one behind it before that comes into force.
-  %next = add i64 %level, 1
-  %is_level = icmp ult i64 %next, $most_levels
-  br i1 %is_level, label %forget, label %leave
+  %twice_lost = mul i64 %lost, 2
+  %was_mostly_lost = icmp uge i64 %twice_lost, %time
+  %may_be_far_fewer = or i1 %was_in_vain, %was_mostly_lost
+  call void @level_choose(ptr %sparing, i64 %workers, i1 %was_in_vain, i1 %may_be_far_fewer)
+  %is_new = icmp eq i64 %gains, 0
+  br i1 %is_new, label %forget, label %leave
 forget:
-  %next_address = getelementptr %team, ptr %team, i64 0, i32 30, i64 %next
+  ; Nothing is known of the next level then, which says the same of the one behind it before that comes into force.
+  %before_next = phi i64 [ %level, %choose ], [ %level_before, %settle ]
+  %next = add i64 %before_next, 1
+  %is_level = icmp ult i64 %next, $most_levels
+  br i1 %is_level, label %clear, label %leave
+clear:
+  %next_address = getelementptr %judged, ptr %program, i64 0, i32 1, i64 %next
   store %level zeroinitializer, ptr %next_address, align 8
   br label %leave
 leave:
   ret void
 }
 
-; What a trial is to spare of %workers and the caller.
-define internal void @level_choose(ptr %level, i64 %workers) nounwind {
+; What a trial is to spare of %workers and the caller: an eighth, or half if most of them were there in vain. If the one
+; before was no gain, the other one; behind a gain what was soonest then, and every second time the other one if it
+; %may_be_far_fewer threads that are best.
+define internal void @level_choose(ptr %level, i64 %workers, i1 %was_in_vain, i1 %may_be_far_fewer) nounwind {
+  %gains_address = getelementptr %sparing, ptr %level, i64 0, i32 3
+  %gains = load i64, ptr %gains_address, align 8
   %losses_address = getelementptr %sparing, ptr %level, i64 0, i32 4
   %losses = load i64, ptr %losses_address, align 8
-  %odd = and i64 %losses, 1
-  %is_half = icmp ne i64 %odd, 0
-  %halvings = select i1 %is_half, i64 1, i64 $eighth
+  %best_address = getelementptr %level, ptr %level, i64 0, i32 2
+  %best = load i64, ptr %best_address, align 8
   %count = add i64 %workers, 1
-  %rounded = lshr i64 %count, %halvings
+  %half = lshr i64 %count, 1
+  %rounded = lshr i64 %count, $eighth
   %part = call i64 @llvm.umax.i64(i64 %rounded, i64 1)
+  %odd = and i64 %losses, 1
+  %is_second = icmp ne i64 %odd, 0
+  %is_half_new = xor i1 %is_second, %was_in_vain
+  %was_half = icmp eq i64 %best, %half
+  %is_new = icmp eq i64 %gains, 0
+  %is_not_half = xor i1 %was_half, true
+  %is_half = select i1 %is_new, i1 %is_half_new, i1 %is_not_half
+  %chosen = select i1 %is_half, i64 %half, i64 %part
+  %odd_gains = and i64 %gains, 1
+  %is_even = icmp eq i64 %odd_gains, 0
+  %are_some = xor i1 %may_be_far_fewer, true
+  %is_good = or i1 %is_even, %are_some
+  %has_best = icmp ne i64 %gains, 0
+  %stays = and i1 %is_good, %has_best
+  %spared = select i1 %stays, i64 %best, i64 %chosen
   %spared_address = getelementptr %level, ptr %level, i64 0, i32 1
-  store i64 %part, ptr %spared_address, align 8
+  store i64 %spared, ptr %spared_address, align 8
   ret void
 }
 
-; Whether somebody has waited at barriers for an eighth of %time or longer, where spinning was in vain. At the first one
-; all wait for those that had to be waked.
-define internal i1 @team_was_late(ptr %team, i64 %time) nounwind {
+; Whether fewer threads were sooner than %time microseconds when that was tried last.
+define internal i1 @level_was_sooner(ptr %level, i64 %time) nounwind {
+  %gains_address = getelementptr %sparing, ptr %level, i64 0, i32 3
+  %gains = load i64, ptr %gains_address, align 8
+  %best_time_address = getelementptr %level, ptr %level, i64 0, i32 3
+  %best_time = load i64, ptr %best_time_address, align 8
+  %part = lshr i64 %time, $eighth
+  %most = sub i64 %time, %part
+  %has_best = icmp ne i64 %gains, 0
+  %is_sooner = icmp ult i64 %best_time, %most
+  %result = and i1 %has_best, %is_sooner
+  ret i1 %result
+}
+
+; What a trial counts that took %time microseconds: where it was about others than were soonest before, and these were
+; sooner, it is they who will be taken.
+define internal i64 @level_time(ptr %level, i64 %time) nounwind {
+  %gains_address = getelementptr %sparing, ptr %level, i64 0, i32 3
+  %gains = load i64, ptr %gains_address, align 8
+  %spared_address = getelementptr %level, ptr %level, i64 0, i32 1
+  %spared = load i64, ptr %spared_address, align 8
+  %best_address = getelementptr %level, ptr %level, i64 0, i32 2
+  %best = load i64, ptr %best_address, align 8
+  %best_time_address = getelementptr %level, ptr %level, i64 0, i32 3
+  %best_time = load i64, ptr %best_time_address, align 8
+  %has_best = icmp ne i64 %gains, 0
+  %is_other = icmp ne i64 %spared, %best
+  %may_be_best = and i1 %has_best, %is_other
+  %least = call i64 @llvm.umin.i64(i64 %time, i64 %best_time)
+  %result = select i1 %may_be_best, i64 %least, i64 %time
+  ret i64 %result
+}
+
+; Behind a dispatch of a trial, which took %time microseconds: if that was a gain, what was soonest so far is done from
+; now on. Gives whether that is no longer what it was.
+define internal i1 @level_settle(ptr %level, i64 %time) nounwind {
+start:
+  %trials_address = getelementptr %sparing, ptr %level, i64 0, i32 1
+  %trials = load i64, ptr %trials_address, align 8
+  %gains_address = getelementptr %sparing, ptr %level, i64 0, i32 3
+  %gains = load i64, ptr %gains_address, align 8
+  %is_last = icmp eq i64 %trials, 0
+  %is_gain = icmp ne i64 %gains, 0
+  %is_settled = and i1 %is_last, %is_gain
+  br i1 %is_settled, label %compare, label %leave
+compare:
+  %spared_address = getelementptr %level, ptr %level, i64 0, i32 1
+  %spared = load i64, ptr %spared_address, align 8
+  %best_address = getelementptr %level, ptr %level, i64 0, i32 2
+  %best = load i64, ptr %best_address, align 8
+  %best_time_address = getelementptr %level, ptr %level, i64 0, i32 3
+  %best_time = load i64, ptr %best_time_address, align 8
+  %is_first = icmp eq i64 %gains, 1
+  %is_sooner = icmp ult i64 %time, %best_time
+  %is_same = icmp eq i64 %spared, %best
+  %is_other = xor i1 %is_same, true
+  %is_as_good = or i1 %is_sooner, %is_same
+  %is_best = or i1 %is_first, %is_as_good
+  br i1 %is_best, label %keep, label %return
+keep:
+  store i64 %spared, ptr %best_address, align 8
+  store i64 %time, ptr %best_time_address, align 8
+  br label %leave
+return:
+  store i64 %best, ptr %spared_address, align 8
+  br label %leave
+leave:
+  %is_changed = phi i1 [ false, %start ], [ %is_other, %keep ], [ false, %return ]
+  ret i1 %is_changed
+}
+
+; Whether %workers, three threads or more with the caller, have taken longer than a quarter of them were to take for
+; what takes one %alone. What it takes to wake those that sleep does not count.
+define internal i1 @team_was_in_vain(ptr %team, i64 %workers, i64 %alone, i64 %time) nounwind {
+  %called_address = getelementptr %team, ptr %team, i64 0, i32 22
+  %called = load atomic i64, ptr %called_address monotonic, align 8
+  %were_awake = icmp eq i64 %called, 0
+  %waking = select i1 %were_awake, i64 0, i64 $longest_waking
+  %counted = call i64 @llvm.usub.sat.i64(i64 %time, i64 %waking)
+  %threads = add i64 %workers, 1
+  %work = mul i64 %counted, %threads
+  %most = mul i64 %alone, $quarter
+  %took_longer = icmp ugt i64 %work, %most
+  %is_expected = icmp ult i64 %alone, $longest_alone
+  %are_several = icmp ugt i64 %workers, 1
+  %is_known = and i1 %is_expected, %are_several
+  %result = and i1 %took_longer, %is_known
+  ret i1 %result
+}
+
+; For how many microseconds somebody has waited at barriers where spinning was in vain, one at least if there were any.
+; At the first one all wait for those that had to be waked.
+define internal i64 @team_lost(ptr %team) nounwind {
   %called_address = getelementptr %team, ptr %team, i64 0, i32 22
   %called = load atomic i64, ptr %called_address monotonic, align 8
   %were_called = icmp ne i64 %called, 0
-  %first_lost_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 20
+  %first_lost_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 18
   %first_lost = load atomic i64, ptr %first_lost_address monotonic, align 8
   %first_counted = select i1 %were_called, i64 0, i64 %first_lost
-  %others_lost_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 21
+  %others_lost_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 19
   %others_lost = load atomic i64, ptr %others_lost_address monotonic, align 8
   %yielded = add i64 %first_counted, %others_lost
-  %late_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 18
+  %late_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 16
   %late = load atomic i64, ptr %late_address monotonic, align 8
-  %others_late_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 22
+  %others_late_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 20
   %others_late = load atomic i64, ptr %others_late_address monotonic, align 8
   %counted = select i1 %were_called, i64 %others_late, i64 %late
   ; Behind two they spin for a shorter time.
@@ -186,11 +331,10 @@ define internal i1 @team_was_late(ptr %team, i64 %time) nounwind {
   %spinning = call i64 @team_spinning(ptr %team)
   %spun = mul i64 %waits, %spinning
   %lost = add i64 %yielded, %spun
-  %most = lshr i64 %time, $eighth
-  %was_long = icmp uge i64 %lost, %most
-  %was_late = icmp ne i64 %counted, 0
-  %result = and i1 %was_late, %was_long
-  ret i1 %result
+  %least = call i64 @llvm.umax.i64(i64 %lost, i64 1)
+  %came_late = icmp ne i64 %counted, 0
+  %result = select i1 %came_late, i64 %least, i64 0
+  ret i64 %result
 }
 
 ; How many microseconds threads spin.

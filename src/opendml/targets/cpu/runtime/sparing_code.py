@@ -2,8 +2,9 @@
 
 Where two dispatches in a row were slow (one may have met memory that was new, a processor that was away once, or
 threads that had been spared before and slept), the next one is a trial, or the next few of which the last one counts.
-If that takes less time, so are the next ones done, after each further such trial twice as many of them. If it does not,
-what was expected is wrong, and dispatches are not judged for a while, each time for twice as many.
+If that takes less time, so are the next ones done, after each further such trial twice as many of them, and so many
+times more as the time that it takes is saved: what it costs to look again is made up for. If it does not, what was
+expected is wrong, and dispatches are not judged for a while, each time for twice as many.
 """
 
 from __future__ import annotations
@@ -99,7 +100,13 @@ compare:
   store i64 %losses_kept, ptr %losses_address, align 8
   store i64 %count_now, ptr %count_address, align 8
   %doublings = call i64 @llvm.umin.i64(i64 %count_now, i64 $most_doublings)
-  %number = shl i64 1, %doublings
+  %once = shl i64 1, %doublings
+  %gain = call i64 @llvm.usub.sat.i64(i64 %slow, i64 %time)
+  %least = call i64 @llvm.umax.i64(i64 %time, i64 1)
+  %saved_times = udiv i64 %gain, %least
+  %times = call i64 @llvm.umax.i64(i64 %saved_times, i64 1)
+  %more = mul i64 %once, %times
+  %number = select i1 %is_gain, i64 %more, i64 %once
   %trusted_address = getelementptr %sparing, ptr %sparing, i64 0, i32 2
   %number_address = select i1 %is_gain, ptr %sparing, ptr %trusted_address
   store i64 %number, ptr %number_address, align 8

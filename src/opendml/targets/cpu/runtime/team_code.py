@@ -159,7 +159,7 @@ consider:
   br i1 %is_without_all, label %without, label %choose
 without:
   %without_time = call i64 @team_run_by_caller(ptr %team, ptr %entry, ptr %args, ptr %control, i64 %now)
-  call void @team_judge_some(ptr %team, ptr %entry, i64 0, i64 %without_time)
+  call void @team_judge_some(ptr %team, ptr %entry, i64 0, i64 %alone, i64 %without_time)
   store atomic i64 0, ptr %team release, align 8
   ret i64 1
 choose:
@@ -225,7 +225,7 @@ dispatch:
   %are_fewer_called = icmp ult i64 %called, %some
   br i1 %are_fewer_called, label %over, label %judge
 judge:
-  call void @team_judge_some(ptr %team, ptr %entry, i64 %workers, i64 %time)
+  call void @team_judge_some(ptr %team, ptr %entry, i64 %workers, i64 %alone, i64 %time)
   br label %over
 over:
   store atomic i64 0, ptr %team release, align 8
@@ -345,7 +345,7 @@ start:
   %next_generation = add i64 %generation, 1
   store atomic i64 %next_generation, ptr %generation_address monotonic, align 8
   call void @barrier_forget_late(ptr %barrier, i64 %next_generation)
-  %begun_address = getelementptr %barrier, ptr %barrier, i64 0, i32 26
+  %begun_address = getelementptr %barrier, ptr %barrier, i64 0, i32 24
   %begun = load atomic i64, ptr %begun_address monotonic, align 8
   %are_begun = icmp eq i64 %begun, %generation
   %pool_threads_address = getelementptr %barrier, ptr %barrier, i64 0, i32 12

@@ -17,12 +17,22 @@ said of such work is only that it takes so long or longer (``longest_alone``).""
 MOST_LEVELS: Final = 6
 """How often threads are spared of those that others have been spared of (`fewer_code`)."""
 
+PROGRAM_BITS: Final = 3
+"""A team knows of two to this power programs how many threads are to be spared of them: one of those that have a
+place together."""
+
 
 def types_ir() -> str:
     """LLVM text of the types."""
     return written_in(
         _TYPES,
-        {"$most_groups": MOST_GROUPS, "$most_pools": MOST_POOLS, "$wakings": WAKINGS, "$most_levels": MOST_LEVELS},
+        {
+            "$most_groups": MOST_GROUPS,
+            "$most_pools": MOST_POOLS,
+            "$wakings": WAKINGS,
+            "$most_levels": MOST_LEVELS,
+            "$programs": 1 << PROGRAM_BITS,
+        },
     )
 
 
@@ -38,14 +48,13 @@ _TYPES = """
 %barrier = type { i64, [56 x i8], i64, i64, i64, ptr, ptr, { ptr, ptr, [8 x i8] }, %storage,
 ;                 9 condition, 10 arrivals of groups, a line each, 11 counters of pools, 12 threads with such
                   %storage, [$most_groups x [64 x i8]], [2 x [$most_pools x [64 x i8]]], i64,
-;                 13 for how many microseconds to yield before sleeping, 14 how often all have had to sleep, 15 how
-;                 long to yield as long as that is seldom, 16 when the last ones that slept were waked, 17 how long the
-;                 slowest of them took; 18 how often somebody has spun in vain, 19 the last generation so, 20 for how
-;                 many microseconds the first one then still waited for the others at the first barrier of a dispatch,
-;                 21 at all others, 22 how often that was at others, 23 the generation of the first one, 24 for how many
-;                 rounds one waits before it looks what others have not begun, 26 of which generation the share of each
-;                 thread was begun last, a line each
-                  i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, [24 x i8], [$most_pools x [64 x i8]] }
+;                 13 for how many microseconds to yield before sleeping, 14 when the last ones that slept were waked, 15
+;                 how long the slowest of them took; 16 how often somebody has spun in vain, 17 the last generation so,
+;                 18 for how many microseconds the first one then still waited for the others at the first barrier of a
+;                 dispatch, 19 at all others, 20 how often that was at others, 21 the generation of the first one, 22
+;                 for how many rounds one waits before it looks what others have not begun, 24 of which generation the
+;                 share of each thread was begun last, a line each
+                  i64, i64, i64, i64, i64, i64, i64, i64, i64, i64, [40 x i8], [$most_pools x [64 x i8]] }
 ;                 0 ticket, 1 is asleep, 2 team, 3 thread index, 4 thread, 5 avoided processor    7 mutex   8 condition
 ;                9 how many of itself and those that it has called run
 %worker = type { i64, i64, ptr, i64, ptr, i64, [16 x i8], %storage, %storage,
@@ -54,8 +63,11 @@ _TYPES = """
 ;                 many are yet not to be judged, 3 how often in a row a trial was sooner, 4 how often it was not;
 ;                 5 how many microseconds the one before the trial took, 6 whether one has taken too long
 %sparing = type { i64, i64, i64, i64, i64, i64, i64 }
-;              1 how many workers more than at the level before are spared
-%level = type { %sparing, i64 }
+;              1 how many workers more than at the level before are spared; as long as trials have been sooner: 2 how
+;              many were by the soonest of them, 3 how many microseconds that took
+%level = type { %sparing, i64, i64, i64 }
+; What is done by fewer threads of the program with an entry, which is null where nothing is known.
+%judged = type { ptr, [$most_levels x %level] }
 ;               0 busy            2 running, of those that the caller has called
 %team = type { i64, [56 x i8], i64, [56 x i8],
 ;              4 entry, 5 args, 6 thread count, 7 the caller sleeps, 8 stopping, 9 started, 10 capacity, 11 spins now
@@ -69,9 +81,8 @@ _TYPES = """
 ;              wake them, 26 the processor of the caller, 27 whether workers have been waked for the
 ;              dispatch after this one, which the caller does alone
                i64, i64, i64, i64, i64, [$wakings x i64], i64, i64, i64,
-;              28 workers that each thread calls; 29 what the caller does alone, 30 what is done by fewer threads,
-;              31 the entry that this is known of, and by how many levels there are fewer threads now, 32 workers that
-;              sleep
-               i64, %sparing, [$most_levels x %level], { ptr, i64, [48 x i8] }, i64, [56 x i8] }
+;              28 workers that each thread calls; 29 what the caller does alone, 30 what is done by fewer threads, of
+;              each program, 31 by how many levels there are fewer threads now, 32 workers that sleep
+               i64, %sparing, [$programs x %judged], { i64, [56 x i8] }, i64, [56 x i8] }
 ; The workers lie behind their team.
 """

@@ -11,7 +11,9 @@ YIELDING: Final = 16
 """Microseconds for each of the threads that those who wait at a barrier, and have spun, offer their processor to others
 before they sleep. Sleepers are waked one after another, and are not at the next barrier before those who have been
 waked first are tired of it: with 48 threads or more none was awake any longer once all had slept, and each kernel took
-a third of a millisecond longer. A processor of a virtual machine is now and then away for a millisecond, too."""
+a third of a millisecond longer. So those that have slept at several barriers of a dispatch do so behind it, too: where
+the host of a virtual machine had some of 64 processors now and then, and they then slept at once, an LSTM took 50 ms
+with 64 threads, and 1.5 as it is now. A processor of a virtual machine is now and then away for a millisecond, too."""
 
 LONGEST_YIELDING: Final = 1000
 """Microseconds that they do so at most because it takes long to wake one; that they are many may make it longer."""
@@ -19,11 +21,6 @@ LONGEST_YIELDING: Final = 1000
 LONGEST_ALONE: Final = 4000
 """Microseconds that workers who have been waked wait at most for the end of what the caller does alone meanwhile: such
 work saves less than it takes to wake them, which is two milliseconds at most."""
-
-OFTEN: Final = 4
-"""Barriers of a dispatch at which threads have slept all the same; behind them they sleep as soon as they have spun: a
-processor that is away for long may wait for one of those that are looking."""
-
 
 SHORTER: Final = 3
 """How often the time that they spin at a barrier is halved behind the second one of a dispatch at which somebody has
@@ -36,7 +33,6 @@ def waiting_ir(host: Machine) -> str:
     numbers = {
         "$longest_yielding": LONGEST_YIELDING,
         "$longest_alone": LONGEST_ALONE,
-        "$often": OFTEN,
         "$shorter": SHORTER,
     }
     return filled(written_in(_WAITING, numbers), host)
@@ -234,17 +230,15 @@ leave:
 
 ; A dispatch begins with the barrier of %generation: nobody has come late.
 define internal void @barrier_forget_late(ptr %barrier, i64 %generation) nounwind {
-  %slept_address = getelementptr %barrier, ptr %barrier, i64 0, i32 14
-  store i64 0, ptr %slept_address, align 8
-  %late_address = getelementptr %barrier, ptr %barrier, i64 0, i32 18
+  %late_address = getelementptr %barrier, ptr %barrier, i64 0, i32 16
   store atomic i64 0, ptr %late_address monotonic, align 8
-  %first_lost_address = getelementptr %barrier, ptr %barrier, i64 0, i32 20
+  %first_lost_address = getelementptr %barrier, ptr %barrier, i64 0, i32 18
   store atomic i64 0, ptr %first_lost_address monotonic, align 8
-  %others_lost_address = getelementptr %barrier, ptr %barrier, i64 0, i32 21
+  %others_lost_address = getelementptr %barrier, ptr %barrier, i64 0, i32 19
   store atomic i64 0, ptr %others_lost_address monotonic, align 8
-  %others_late_address = getelementptr %barrier, ptr %barrier, i64 0, i32 22
+  %others_late_address = getelementptr %barrier, ptr %barrier, i64 0, i32 20
   store atomic i64 0, ptr %others_late_address monotonic, align 8
-  %first_address = getelementptr %barrier, ptr %barrier, i64 0, i32 23
+  %first_address = getelementptr %barrier, ptr %barrier, i64 0, i32 21
   store atomic i64 %generation, ptr %first_address monotonic, align 8
   ret void
 }
@@ -253,11 +247,11 @@ define internal void @barrier_forget_late(ptr %barrier, i64 %generation) nounwin
 ; such barrier of a dispatch all spin for a shorter time. Gives whether it was the first one.
 define internal i1 @barrier_note_late(ptr %barrier, i64 %generation) nounwind {
 start:
-  %last_address = getelementptr %barrier, ptr %barrier, i64 0, i32 19
+  %last_address = getelementptr %barrier, ptr %barrier, i64 0, i32 17
   %is_first = call i1 @generation_claim(ptr %last_address, i64 %generation)
   br i1 %is_first, label %count, label %leave
 count:
-  %late_address = getelementptr %barrier, ptr %barrier, i64 0, i32 18
+  %late_address = getelementptr %barrier, ptr %barrier, i64 0, i32 16
   %before = atomicrmw add ptr %late_address, i64 1 monotonic, align 8
   %is_second = icmp eq i64 %before, 1
   br i1 %is_second, label %shorten, label %leave
@@ -279,14 +273,14 @@ start:
 add:
   %now = call i64 @microseconds()
   %time = sub i64 %now, %begin
-  %first_address = getelementptr %barrier, ptr %barrier, i64 0, i32 20
-  %others_address = getelementptr %barrier, ptr %barrier, i64 0, i32 21
-  %first_generation_address = getelementptr %barrier, ptr %barrier, i64 0, i32 23
+  %first_address = getelementptr %barrier, ptr %barrier, i64 0, i32 18
+  %others_address = getelementptr %barrier, ptr %barrier, i64 0, i32 19
+  %first_generation_address = getelementptr %barrier, ptr %barrier, i64 0, i32 21
   %first_generation = load atomic i64, ptr %first_generation_address monotonic, align 8
   %is_other = icmp ne i64 %generation, %first_generation
   %address = select i1 %is_other, ptr %others_address, ptr %first_address
   %before = atomicrmw add ptr %address, i64 %time monotonic, align 8
-  %others_late_address = getelementptr %barrier, ptr %barrier, i64 0, i32 22
+  %others_late_address = getelementptr %barrier, ptr %barrier, i64 0, i32 20
   %other = zext i1 %is_other to i64
   %late_before = atomicrmw add ptr %others_late_address, i64 %other monotonic, align 8
   br label %leave
@@ -312,23 +306,12 @@ leave:
   ret i1 %is_open
 }
 
-; The thread that opens the barrier wakes those that sleep. If that comes again and again somebody's processor is away
-; for long, perhaps because that of those who wait is not given back to it.
+; The thread that opens the barrier wakes those that sleep.
 define internal void @barrier_wake(ptr %barrier) nounwind {
-  %slowest_address = getelementptr %barrier, ptr %barrier, i64 0, i32 17
+  %slowest_address = getelementptr %barrier, ptr %barrier, i64 0, i32 15
   %slowest = atomicrmw xchg ptr %slowest_address, i64 0 monotonic, align 8
   call void @barrier_learn(ptr %barrier, i64 %slowest)
-  %late_address = getelementptr %barrier, ptr %barrier, i64 0, i32 14
-  %late = load i64, ptr %late_address, align 8
-  %late_now = add i64 %late, 1
-  store i64 %late_now, ptr %late_address, align 8
-  %is_often = icmp uge i64 %late_now, $often
-  %patience_address = getelementptr %barrier, ptr %barrier, i64 0, i32 15
-  %patience = load i64, ptr %patience_address, align 8
-  %yielding = select i1 %is_often, i64 0, i64 %patience
-  %yielding_address = getelementptr %barrier, ptr %barrier, i64 0, i32 13
-  store atomic i64 %yielding, ptr %yielding_address monotonic, align 8
-  %waked_address = getelementptr %barrier, ptr %barrier, i64 0, i32 16
+  %waked_address = getelementptr %barrier, ptr %barrier, i64 0, i32 14
   %now = call i64 @microseconds()
   store atomic i64 %now, ptr %waked_address monotonic, align 8
   %mutex = getelementptr %barrier, ptr %barrier, i64 0, i32 8
@@ -340,24 +323,24 @@ define internal void @barrier_wake(ptr %barrier) nounwind {
 ; How long to yield from now on, where it has taken %waking to wake somebody: twice as long, so that those who have been
 ; waked first do not sleep again before the last ones are there.
 define internal void @barrier_learn(ptr %barrier, i64 %waking) nounwind {
-  %patience_address = getelementptr %barrier, ptr %barrier, i64 0, i32 15
-  %patience = load i64, ptr %patience_address, align 8
+  %patience_address = getelementptr %barrier, ptr %barrier, i64 0, i32 13
+  %patience = load atomic i64, ptr %patience_address monotonic, align 8
   %twice = mul i64 %waking, 2
   %bounded = call i64 @llvm.umin.i64(i64 %twice, i64 $longest_yielding)
   %more = call i64 @llvm.umax.i64(i64 %patience, i64 %bounded)
   %does_yield = icmp ne i64 %patience, 0
   %learned = select i1 %does_yield, i64 %more, i64 0
-  store i64 %learned, ptr %patience_address, align 8
+  store atomic i64 %learned, ptr %patience_address monotonic, align 8
   ret void
 }
 
 ; Somebody who has slept at the barrier is awake.
 define internal void @barrier_measure(ptr %barrier) nounwind {
-  %waked_address = getelementptr %barrier, ptr %barrier, i64 0, i32 16
+  %waked_address = getelementptr %barrier, ptr %barrier, i64 0, i32 14
   %waked = load atomic i64, ptr %waked_address monotonic, align 8
   %now = call i64 @microseconds()
   %time = sub i64 %now, %waked
-  %slowest_address = getelementptr %barrier, ptr %barrier, i64 0, i32 17
+  %slowest_address = getelementptr %barrier, ptr %barrier, i64 0, i32 15
   %before = atomicrmw umax ptr %slowest_address, i64 %time monotonic, align 8
   ret void
 }

@@ -166,20 +166,18 @@ define internal i64 @team_set_spins(ptr %team, i64 %count) nounwind {
   %some = mul i64 %rounds, $acting_after
   %part = lshr i64 %spins_now, $acting_part
   %acting = call i64 @llvm.umax.i64(i64 %some, i64 %part)
-  %acting_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 24
+  %acting_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 22
   store atomic i64 %acting, ptr %acting_address monotonic, align 8
   ; What has been learned of it is taken to be less and less.
-  %learned_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 15
-  %learned = load i64, ptr %learned_address, align 8
+  %learned_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 13
+  %learned = load atomic i64, ptr %learned_address monotonic, align 8
   %decay = udiv i64 %learned, 16
   %less = sub i64 %learned, %decay
   %usual = mul i64 %count, $yielding
   %patience = call i64 @llvm.umax.i64(i64 %less, i64 %usual)
   %does_spin = icmp ne i64 %spins_now, 0
   %patience_now = select i1 %does_spin, i64 %patience, i64 0
-  store i64 %patience_now, ptr %learned_address, align 8
-  %yielding_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 13
-  store atomic i64 %patience_now, ptr %yielding_address monotonic, align 8
+  store atomic i64 %patience_now, ptr %learned_address monotonic, align 8
   ret i64 %spins_now
 }
 
