@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 import pytest
-from team_programs import ALL_BARRIERS, LATE_BY_COUNT, SECOND_BARRIER, loaded
+from team_programs import ALL_BARRIERS, LATE_BY_COUNT, SECOND_BARRIER, TURNS, loaded
 
 from opendml.llvm.host import usable_processors
 from opendml.llvm.native import LoadedObject
@@ -44,6 +44,17 @@ def test_what_takes_longer_than_alone_is_done_alone(turns_program: LoadedObject)
     assert 1 in found
     assert found.count(1) <= 15
     assert 1 not in threads_of(turns_program, together=many, alone=few, expected=LONGEST, times=20)
+
+
+@pytest.mark.skipif(usable_processors() < 2, reason="threads do not spin where each has no processor")
+def test_what_is_done_alone_says_nothing_of_another_program(turns_program: LoadedObject) -> None:
+    team, brief = ThreadTeam(2, spin_microseconds=1e7), 2 * FIRST_GUESS
+    slow, quick = (ctypes.c_int64 * 2)(4 * 10**7, 1), (ctypes.c_int64 * 2)(1, 1)
+    found = [team.run(turns_program["entry"], ctypes.addressof(slow), alone=brief) for _ in range(8)]
+    assert found[-1] == 1
+    another = loaded(TURNS)
+    assert [team.run(another["entry"], ctypes.addressof(quick), alone=brief) for _ in range(2)] == [2, 2]
+    team.stop()
 
 
 @pytest.mark.parametrize(

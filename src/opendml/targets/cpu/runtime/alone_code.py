@@ -24,16 +24,12 @@ def alone_ir() -> str:
 
 _ALONE = """
 ; Whether the caller is to do alone what is expected to take it %alone microseconds.
-define internal i1 @team_spares_workers(ptr %team, i64 %alone) nounwind {
+define internal i1 @team_spares_workers(ptr %program, i64 %alone) nounwind {
 start:
-  %sparing = getelementptr %team, ptr %team, i64 0, i32 29
-  %slow_address = getelementptr %sparing, ptr %sparing, i64 0, i32 5
-  %slow = load i64, ptr %slow_address, align 8
-  %is_sooner = icmp ult i64 %alone, %slow
   %is_expected = icmp ult i64 %alone, $longest
-  %may_be_spared = and i1 %is_sooner, %is_expected
-  br i1 %may_be_spared, label %ask, label %leave
+  br i1 %is_expected, label %ask, label %leave
 ask:
+  %sparing = getelementptr %judged, ptr %program, i64 0, i32 1
   %goes_on = call i1 @sparing_goes_on(ptr %sparing)
   br label %leave
 leave:
@@ -43,7 +39,7 @@ leave:
 
 ; All threads have taken %time microseconds for what was expected to take one %alone. What it takes to wake those that
 ; sleep does not count.
-define internal void @team_judge(ptr %team, i64 %alone, i64 %time) nounwind {
+define internal void @team_judge(ptr %team, ptr %program, i64 %alone, i64 %time) nounwind {
   %called_address = getelementptr %team, ptr %team, i64 0, i32 22
   %called = load atomic i64, ptr %called_address monotonic, align 8
   %were_awake = icmp eq i64 %called, 0
@@ -54,14 +50,14 @@ define internal void @team_judge(ptr %team, i64 %alone, i64 %time) nounwind {
   %takes_longer = icmp ugt i64 %time, %most
   %is_expected = icmp ult i64 %alone, $longest
   %is_slow = and i1 %takes_longer, %is_expected
-  %sparing = getelementptr %team, ptr %team, i64 0, i32 29
+  %sparing = getelementptr %judged, ptr %program, i64 0, i32 1
   %is_begun = call i1 @sparing_judge(ptr %sparing, i1 %is_slow, i64 %time, i64 1)
   ret void
 }
 
 ; The caller has taken %time microseconds.
-define internal void @team_judge_alone(ptr %team, i64 %time) nounwind {
-  %sparing = getelementptr %team, ptr %team, i64 0, i32 29
+define internal void @team_judge_alone(ptr %program, i64 %time) nounwind {
+  %sparing = getelementptr %judged, ptr %program, i64 0, i32 1
   %is_trial = call i1 @sparing_compare(ptr %sparing, i64 %time, i64 63)
   ret void
 }

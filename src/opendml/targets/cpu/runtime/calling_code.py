@@ -52,7 +52,7 @@ define internal void @worker_call_others(ptr %worker, ptr %team, i64 %index, i64
 
 ; How many workers each thread calls.
 define internal void @team_set_width(ptr %team) nounwind {
-  %sleepers_address = getelementptr %team, ptr %team, i64 0, i32 32
+  %sleepers_address = getelementptr %team, ptr %team, i64 0, i32 31
   %sleepers = load atomic i64, ptr %sleepers_address monotonic, align 8
   %nobody_sleeps = icmp eq i64 %sleepers, 0
   %capacity_address = getelementptr %team, ptr %team, i64 0, i32 10

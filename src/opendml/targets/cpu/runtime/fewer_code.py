@@ -61,16 +61,13 @@ def fewer_ir() -> str:
 
 
 _FEWER = """
-; How many of %workers there are to be in a dispatch of %entry: less by what each level spares, up to one by which none
-; is to be done by fewer, or that is in a trial.
-define internal i64 @team_spare_some(ptr %team, ptr %entry, i64 %workers) nounwind {
+; How many of %workers there are to be in a dispatch of %program: less by what each level spares, up to one by which
+; none is to be done by fewer, or that is in a trial.
+define internal i64 @team_spare_some(ptr %team, ptr %program, i64 %workers) nounwind {
 start:
-  %levels_address = getelementptr %team, ptr %team, i64 0, i32 31, i32 0
+  %levels_address = getelementptr %team, ptr %team, i64 0, i32 30, i32 0
   store i64 0, ptr %levels_address, align 8
-  %program = call ptr @team_program(ptr %team, ptr %entry)
-  %known = load ptr, ptr %program, align 8
-  %is_known = icmp eq ptr %known, %entry
-  br i1 %is_known, label %look, label %leave
+  br label %look
 look:
   %level = phi i64 [ 0, %start ], [ %level_next, %spare ]
   %workers_left = phi i64 [ %workers, %start ], [ %fewer, %spare ]
@@ -81,7 +78,7 @@ look:
   %is_end = or i1 %is_bound, %is_in_trial
   br i1 %is_end, label %leave, label %ask
 ask:
-  %sparing = getelementptr %judged, ptr %program, i64 0, i32 1, i64 %level
+  %sparing = getelementptr %judged, ptr %program, i64 0, i32 2, i64 %level
   %goes_on = call i1 @sparing_goes_on(ptr %sparing)
   br i1 %goes_on, label %spare, label %leave
 spare:
@@ -97,39 +94,38 @@ spare:
   store i64 %level_next, ptr %levels_address, align 8
   br label %look
 leave:
-  %result = phi i64 [ %workers, %start ], [ %workers_left, %look ], [ %workers_left, %ask ]
-  ret i64 %result
+  ret i64 %workers_left
 }
 
-; Where a team keeps what is known of the program with an %entry: others may have the same place.
+; What a team knows of the program with an %entry: nothing if another one that has the same place came after it.
 define internal ptr @team_program(ptr %team, ptr %entry) nounwind {
+start:
   %bits = ptrtoint ptr %entry to i64
   %mixed = mul i64 %bits, -7046029254386353131
   %place = lshr i64 %mixed, $below_place
-  %program = getelementptr %team, ptr %team, i64 0, i32 30, i64 %place
-  ret ptr %program
-}
-
-; %workers have taken part in a dispatch of %entry, which has taken %time microseconds, and would take one thread
-; %alone.
-define internal void @team_judge_some(ptr %team, ptr %entry, i64 %workers, i64 %alone, i64 %time) nounwind {
-start:
-  %levels_address = getelementptr %team, ptr %team, i64 0, i32 31, i32 0
-  %level = load i64, ptr %levels_address, align 8
-  %program = call ptr @team_program(ptr %team, ptr %entry)
-  %are_all = icmp eq i64 %level, 0
-  br i1 %are_all, label %know, label %compare
-know:
+  %program = getelementptr %team, ptr %team, i64 0, i32 29, i64 %place
   %known = load ptr, ptr %program, align 8
   %is_known = icmp eq ptr %known, %entry
-  br i1 %is_known, label %look, label %begin
+  br i1 %is_known, label %leave, label %begin
 begin:
   store %judged zeroinitializer, ptr %program, align 8
   store ptr %entry, ptr %program, align 8
-  br label %look
+  br label %leave
+leave:
+  ret ptr %program
+}
+
+; %workers have taken part in a dispatch of %program, which has taken %time microseconds, and would take one thread
+; %alone.
+define internal void @team_judge_some(ptr %team, ptr %program, i64 %workers, i64 %alone, i64 %time) nounwind {
+start:
+  %levels_address = getelementptr %team, ptr %team, i64 0, i32 30, i32 0
+  %level = load i64, ptr %levels_address, align 8
+  %are_all = icmp eq i64 %level, 0
+  br i1 %are_all, label %look, label %compare
 compare:
   %level_before = sub i64 %level, 1
-  %sparing_before = getelementptr %judged, ptr %program, i64 0, i32 1, i64 %level_before
+  %sparing_before = getelementptr %judged, ptr %program, i64 0, i32 2, i64 %level_before
   %counted = call i64 @level_time(ptr %sparing_before, i64 %time)
   %is_trial = call i1 @sparing_compare(ptr %sparing_before, i64 %counted, i64 $eighth)
   br i1 %is_trial, label %settle, label %look
@@ -147,7 +143,7 @@ look:
   %is_judged = and i1 %may_be_fewer, %are_to_spin
   br i1 %is_judged, label %judge, label %leave
 judge:
-  %sparing = getelementptr %judged, ptr %program, i64 0, i32 1, i64 %level
+  %sparing = getelementptr %judged, ptr %program, i64 0, i32 2, i64 %level
   %gains_address = getelementptr %sparing, ptr %sparing, i64 0, i32 3
   %gains = load i64, ptr %gains_address, align 8
   %lost = call i64 @team_lost(ptr %team)
@@ -175,7 +171,7 @@ forget:
   %is_level = icmp ult i64 %next, $most_levels
   br i1 %is_level, label %clear, label %leave
 clear:
-  %next_address = getelementptr %judged, ptr %program, i64 0, i32 1, i64 %next
+  %next_address = getelementptr %judged, ptr %program, i64 0, i32 2, i64 %next
   store %level zeroinitializer, ptr %next_address, align 8
   br label %leave
 leave:

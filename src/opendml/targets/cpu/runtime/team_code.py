@@ -104,7 +104,7 @@ define void @team_reset(ptr %team) nounwind {
   store i64 0, ptr %pool_threads, align 8
   %alone_address = getelementptr %team, ptr %team, i64 0, i32 27
   store atomic i64 0, ptr %alone_address monotonic, align 8
-  %asleep_address = getelementptr %team, ptr %team, i64 0, i32 32
+  %asleep_address = getelementptr %team, ptr %team, i64 0, i32 31
   store atomic i64 0, ptr %asleep_address monotonic, align 8
   %sleepers = getelementptr %barrier, ptr %barrier, i64 0, i32 3
   store atomic i64 0, ptr %sleepers monotonic, align 8
@@ -145,21 +145,22 @@ acquire:
   br i1 %acquired, label %look_back, label %run_alone
 look_back:
   %now = call i64 @microseconds()
-  %is_sparing = call i1 @team_spares_workers(ptr %team, i64 %alone)
+  %program = call ptr @team_program(ptr %team, ptr %entry)
+  %is_sparing = call i1 @team_spares_workers(ptr %program, i64 %alone)
   br i1 %is_sparing, label %spare, label %consider
 spare:
   %spared_time = call i64 @team_run_by_caller(ptr %team, ptr %entry, ptr %args, ptr %control, i64 %now)
-  call void @team_judge_alone(ptr %team, i64 %spared_time)
+  call void @team_judge_alone(ptr %program, i64 %spared_time)
   store atomic i64 0, ptr %team release, align 8
   ret i64 1
 consider:
   %most = call i64 @team_workers_for(ptr %team, i64 %wanted)
-  %some = call i64 @team_spare_some(ptr %team, ptr %entry, i64 %most)
+  %some = call i64 @team_spare_some(ptr %team, ptr %program, i64 %most)
   %is_without_all = icmp eq i64 %some, 0
   br i1 %is_without_all, label %without, label %choose
 without:
   %without_time = call i64 @team_run_by_caller(ptr %team, ptr %entry, ptr %args, ptr %control, i64 %now)
-  call void @team_judge_some(ptr %team, ptr %entry, i64 0, i64 %alone, i64 %without_time)
+  call void @team_judge_some(ptr %team, ptr %program, i64 0, i64 %alone, i64 %without_time)
   store atomic i64 0, ptr %team release, align 8
   ret i64 1
 choose:
@@ -221,11 +222,11 @@ dispatch:
   call void @team_note_waking(ptr %team)
   %end = call i64 @team_note_end(ptr %team)
   %time = sub i64 %end, %now
-  call void @team_judge(ptr %team, i64 %alone, i64 %time)
+  call void @team_judge(ptr %team, ptr %program, i64 %alone, i64 %time)
   %are_fewer_called = icmp ult i64 %called, %some
   br i1 %are_fewer_called, label %over, label %judge
 judge:
-  call void @team_judge_some(ptr %team, ptr %entry, i64 %workers, i64 %alone, i64 %time)
+  call void @team_judge_some(ptr %team, ptr %program, i64 %workers, i64 %alone, i64 %time)
   br label %over
 over:
   store atomic i64 0, ptr %team release, align 8

@@ -66,8 +66,8 @@ _TYPES = """
 ;              1 how many workers more than at the level before are spared; as long as trials have been sooner: 2 how
 ;              many were by the soonest of them, 3 how many microseconds that took
 %level = type { %sparing, i64, i64, i64 }
-; What is done by fewer threads of the program with an entry, which is null where nothing is known.
-%judged = type { ptr, [$most_levels x %level] }
+; Of the program with an entry: 1 what the caller does alone, 2 what is done by fewer threads.
+%judged = type { ptr, %sparing, [$most_levels x %level] }
 ;               0 busy            2 running, of those that the caller has called
 %team = type { i64, [56 x i8], i64, [56 x i8],
 ;              4 entry, 5 args, 6 thread count, 7 the caller sleeps, 8 stopping, 9 started, 10 capacity, 11 spins now
@@ -81,8 +81,8 @@ _TYPES = """
 ;              wake them, 26 the processor of the caller, 27 whether workers have been waked for the
 ;              dispatch after this one, which the caller does alone
                i64, i64, i64, i64, i64, [$wakings x i64], i64, i64, i64,
-;              28 workers that each thread calls; 29 what the caller does alone, 30 what is done by fewer threads, of
-;              each program, 31 by how many levels there are fewer threads now, 32 workers that sleep
-               i64, %sparing, [$programs x %judged], { i64, [56 x i8] }, i64, [56 x i8] }
+;              28 workers that each thread calls; 29 what is known of programs, 30 by how many levels there are fewer
+;              threads now, 31 workers that sleep
+               { i64, [56 x i8] }, [$programs x %judged], { i64, [56 x i8] }, i64, [56 x i8] }
 ; The workers lie behind their team.
 """

@@ -169,7 +169,7 @@ yield:
   %is_over_soon = call i1 @yield_until(ptr %worker, i64 %ticket, ptr %team)
   br i1 %is_over_soon, label %spin, label %sleep
 sleep:
-  %sleepers_address = getelementptr %team, ptr %team, i64 0, i32 32
+  %sleepers_address = getelementptr %team, ptr %team, i64 0, i32 31
   call void @mutex_lock(ptr %mutex)
   %sleepers_before = atomicrmw add ptr %sleepers_address, i64 1 monotonic, align 8
   store atomic i64 1, ptr %asleep_address seq_cst, align 8

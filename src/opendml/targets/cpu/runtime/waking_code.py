@@ -84,7 +84,7 @@ leave:
 ; dispatch: in a loop all of them, which spin from then on.
 define internal i64 @team_worth_waking(ptr %team, i64 %workers, i64 %alone, i64 %gap) nounwind {
 start:
-  %sleepers_address = getelementptr %team, ptr %team, i64 0, i32 32
+  %sleepers_address = getelementptr %team, ptr %team, i64 0, i32 31
   %sleepers = load atomic i64, ptr %sleepers_address monotonic, align 8
   %nobody_sleeps = icmp eq i64 %sleepers, 0
   %is_long = icmp uge i64 %alone, $longest_alone
