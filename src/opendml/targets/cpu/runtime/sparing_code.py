@@ -16,10 +16,13 @@ from opendml.targets.cpu.runtime.platform_code import written_in
 MOST_DOUBLINGS: Final = 8
 """How often the numbers of dispatches are doubled at most."""
 
+MOST_DISPATCHES: Final = 4096
+"""Dispatches by fewer threads behind which it is looked again, however much they save."""
+
 
 def sparing_ir() -> str:
     """LLVM text of the functions."""
-    return written_in(_SPARING, {"$most_doublings": MOST_DOUBLINGS})
+    return written_in(_SPARING, {"$most_doublings": MOST_DOUBLINGS, "$most_dispatches": MOST_DISPATCHES})
 
 
 _SPARING = """
@@ -105,7 +108,8 @@ compare:
   %least = call i64 @llvm.umax.i64(i64 %time, i64 1)
   %saved_times = udiv i64 %gain, %least
   %times = call i64 @llvm.umax.i64(i64 %saved_times, i64 1)
-  %more = mul i64 %once, %times
+  %as_many_times = mul i64 %once, %times
+  %more = call i64 @llvm.umin.i64(i64 %as_many_times, i64 $most_dispatches)
   %number = select i1 %is_gain, i64 %more, i64 %once
   %trusted_address = getelementptr %sparing, ptr %sparing, i64 0, i32 2
   %number_address = select i1 %is_gain, ptr %sparing, ptr %trusted_address
