@@ -7,13 +7,12 @@ of them. On 32 processors of which other processes had four about half of the ti
 threads and 1.3 with 28, where 32 took 1.1 without the others; BERT-base 56, 23 and 17 (Emerald Rapids). Three threads
 on two processors that were not known to be so few: MobileNetV2 7.1 ms, with two threads 1.4 (Zen 5).
 
-A dispatch is slow if an eighth of it has been waited for those that came late at barriers, so late that others had spun
-in vain: a tenth of a millisecond or more. Little work is slow as well if a quarter of the threads would have been
-enough for the time that it has taken. That may also be what the program is like, one of whose kernels one thread does:
-trials say whether fewer threads are sooner (`sparing_code`). Where they are, and that is slow all the same, trials say
-whether still fewer are: that is the next level, which is about those that the levels before have left over. What a
-level does by fewer comes to an end, and then threads are more again for a while, and judged. Only times of one program
-are compared; a team knows of a few what is to be spared of each.
+A dispatch is slow if others waited for those that came late, or most threads were there in vain (`slowness_code`). That
+may also be what the program is like, one of whose kernels one thread does: trials say whether fewer threads are sooner
+(`sparing_code`). Where they are, and that is slow all the same, trials say whether still fewer are: that is the next
+level, which is about those that the levels before have left over. What a level does by fewer comes to an end, and then
+threads are more again for a while, and judged. Only times of one program are compared; a team knows of a few what is to
+be spared of each.
 """
 
 from __future__ import annotations
@@ -21,9 +20,8 @@ from __future__ import annotations
 from typing import Final
 
 from opendml.targets.cpu.runtime.platform_code import written_in
-from opendml.targets.cpu.runtime.team_types import LONGEST, MOST_LEVELS, PROGRAM_BITS
-from opendml.targets.cpu.runtime.waiting_code import SHORTER
-from opendml.targets.cpu.runtime.waking_code import LONGEST_WAKING
+from opendml.targets.cpu.runtime.slowness_code import IN_VAIN, MOSTLY_WAITED, NOT_SLOW
+from opendml.targets.cpu.runtime.team_types import MOST_LEVELS, PROGRAM_BITS
 
 EIGHTH: Final = 3
 """The part of the threads that is spared, one at least, and of the time by which a trial must be sooner: a half, so
@@ -32,11 +30,6 @@ so on by turns."""
 
 LEAST: Final = 2
 """Threads of which some may be spared: the caller stays."""
-
-QUARTER: Final = 4
-"""Threads of which one does as much as they did, where they were there in vain: their barriers take longer than their
-shares, or somebody is late by no more than the others spin. Of 64 processors of a virtual machine the host had some of
-the last dozen now and then: MNIST took 0.4 ms with 64 threads, and 0.05 with 32."""
 
 TRIALS: Final = 3
 """Dispatches of a trial: those who are spared spin before they sleep, and only then others move to their processors."""
@@ -51,11 +44,10 @@ def fewer_ir() -> str:
             "$trials": TRIALS,
             "$least_workers": LEAST - 1,
             "$most_levels": MOST_LEVELS,
-            "$shorter": SHORTER,
-            "$longest_waking": LONGEST_WAKING,
-            "$longest_alone": LONGEST,
-            "$quarter": QUARTER,
             "$below_place": 64 - PROGRAM_BITS,
+            "$not_slow": NOT_SLOW,
+            "$mostly_waited": MOSTLY_WAITED,
+            "$in_vain": IN_VAIN,
         },
     )
 
@@ -146,22 +138,14 @@ judge:
   %sparing = getelementptr %judged, ptr %program, i64 0, i32 2, i64 %level
   %gains_address = getelementptr %sparing, ptr %sparing, i64 0, i32 3
   %gains = load i64, ptr %gains_address, align 8
-  %lost = call i64 @team_lost(ptr %team)
-  %part = lshr i64 %time, $eighth
-  %was_long = icmp uge i64 %lost, %part
-  %came_late = icmp ne i64 %lost, 0
-  %was_late = and i1 %came_late, %was_long
-  %was_in_vain = call i1 @team_was_in_vain(ptr %team, i64 %workers, i64 %alone, i64 %time)
+  %slowness = call i64 @team_slowness(ptr %team, i64 %workers, i64 %alone, i64 %time)
+  %was_slow = icmp ne i64 %slowness, $not_slow
   %was_sooner = call i1 @level_was_sooner(ptr %sparing, i64 %time)
-  %were_too_many = or i1 %was_late, %was_in_vain
-  %is_slow = or i1 %were_too_many, %was_sooner
+  %is_slow = or i1 %was_slow, %was_sooner
   %is_begun = call i1 @sparing_judge(ptr %sparing, i1 %is_slow, i64 %time, i64 $trials)
   br i1 %is_begun, label %choose, label %leave
 choose:
-  %twice_lost = mul i64 %lost, 2
-  %was_mostly_lost = icmp uge i64 %twice_lost, %time
-  %may_be_far_fewer = or i1 %was_in_vain, %was_mostly_lost
-  call void @level_choose(ptr %sparing, i64 %workers, i1 %was_in_vain, i1 %may_be_far_fewer)
+  call void @level_choose(ptr %sparing, i64 %workers, i64 %slowness)
   %is_new = icmp eq i64 %gains, 0
   br i1 %is_new, label %forget, label %leave
 forget:
@@ -179,9 +163,9 @@ leave:
 }
 
 ; What a trial is to spare of %workers and the caller: an eighth, or half if most of them were there in vain. If the one
-; before was no gain, the other one; behind a gain what was soonest then, and every second time the other one if it
-; %may_be_far_fewer threads that are best.
-define internal void @level_choose(ptr %level, i64 %workers, i1 %was_in_vain, i1 %may_be_far_fewer) nounwind {
+; before was no gain, the other one; behind a gain what was soonest then, and every second time the other one if most of
+; the time was waited.
+define internal void @level_choose(ptr %level, i64 %workers, i64 %slowness) nounwind {
   %gains_address = getelementptr %sparing, ptr %level, i64 0, i32 3
   %gains = load i64, ptr %gains_address, align 8
   %losses_address = getelementptr %sparing, ptr %level, i64 0, i32 4
@@ -194,6 +178,7 @@ define internal void @level_choose(ptr %level, i64 %workers, i1 %was_in_vain, i1
   %part = call i64 @llvm.umax.i64(i64 %rounded, i64 1)
   %odd = and i64 %losses, 1
   %is_second = icmp ne i64 %odd, 0
+  %was_in_vain = icmp eq i64 %slowness, $in_vain
   %is_half_new = xor i1 %is_second, %was_in_vain
   %was_half = icmp eq i64 %best, %half
   %is_new = icmp eq i64 %gains, 0
@@ -202,8 +187,8 @@ define internal void @level_choose(ptr %level, i64 %workers, i1 %was_in_vain, i1
   %chosen = select i1 %is_half, i64 %half, i64 %part
   %odd_gains = and i64 %gains, 1
   %is_even = icmp eq i64 %odd_gains, 0
-  %are_some = xor i1 %may_be_far_fewer, true
-  %is_good = or i1 %is_even, %are_some
+  %was_partly_waited = icmp ult i64 %slowness, $mostly_waited
+  %is_good = or i1 %is_even, %was_partly_waited
   %has_best = icmp ne i64 %gains, 0
   %stays = and i1 %is_good, %has_best
   %spared = select i1 %stays, i64 %best, i64 %chosen
@@ -281,69 +266,5 @@ return:
 leave:
   %is_changed = phi i1 [ false, %start ], [ %is_other, %keep ], [ false, %return ]
   ret i1 %is_changed
-}
-
-; Whether %workers, three threads or more with the caller, have taken longer than a quarter of them were to take for
-; what takes one %alone. What it takes to wake those that sleep does not count.
-define internal i1 @team_was_in_vain(ptr %team, i64 %workers, i64 %alone, i64 %time) nounwind {
-  %called_address = getelementptr %team, ptr %team, i64 0, i32 22
-  %called = load atomic i64, ptr %called_address monotonic, align 8
-  %were_awake = icmp eq i64 %called, 0
-  %waking = select i1 %were_awake, i64 0, i64 $longest_waking
-  %counted = call i64 @llvm.usub.sat.i64(i64 %time, i64 %waking)
-  %threads = add i64 %workers, 1
-  %work = mul i64 %counted, %threads
-  %most = mul i64 %alone, $quarter
-  %took_longer = icmp ugt i64 %work, %most
-  %is_expected = icmp ult i64 %alone, $longest_alone
-  %are_several = icmp ugt i64 %workers, 1
-  %is_known = and i1 %is_expected, %are_several
-  %result = and i1 %took_longer, %is_known
-  ret i1 %result
-}
-
-; For how many microseconds somebody has waited at barriers where spinning was in vain, one at least if there were any.
-; At the first one all wait for those that had to be waked.
-define internal i64 @team_lost(ptr %team) nounwind {
-  %called_address = getelementptr %team, ptr %team, i64 0, i32 22
-  %called = load atomic i64, ptr %called_address monotonic, align 8
-  %were_called = icmp ne i64 %called, 0
-  %first_lost_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 18
-  %first_lost = load atomic i64, ptr %first_lost_address monotonic, align 8
-  %first_counted = select i1 %were_called, i64 0, i64 %first_lost
-  %others_lost_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 19
-  %others_lost = load atomic i64, ptr %others_lost_address monotonic, align 8
-  %yielded = add i64 %first_counted, %others_lost
-  %late_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 16
-  %late = load atomic i64, ptr %late_address monotonic, align 8
-  %others_late_address = getelementptr %team, ptr %team, i64 0, i32 17, i32 20
-  %others_late = load atomic i64, ptr %others_late_address monotonic, align 8
-  %counted = select i1 %were_called, i64 %others_late, i64 %late
-  ; Behind two they spin for a shorter time.
-  %shorter = call i64 @llvm.usub.sat.i64(i64 %late, i64 2)
-  %whole = sub i64 %counted, %shorter
-  %shorter_as_whole = lshr i64 %shorter, $shorter
-  %waits = add i64 %whole, %shorter_as_whole
-  %spinning = call i64 @team_spinning(ptr %team)
-  %spun = mul i64 %waits, %spinning
-  %lost = add i64 %yielded, %spun
-  %least = call i64 @llvm.umax.i64(i64 %lost, i64 1)
-  %came_late = icmp ne i64 %counted, 0
-  %result = select i1 %came_late, i64 %least, i64 0
-  ret i64 %result
-}
-
-; How many microseconds threads spin.
-define internal i64 @team_spinning(ptr %team) nounwind {
-  %spins_address = getelementptr %team, ptr %team, i64 0, i32 12
-  %spins = load i64, ptr %spins_address, align 8
-  %least = call i64 @llvm.umax.i64(i64 %spins, i64 1)
-  %patience_address = getelementptr %team, ptr %team, i64 0, i32 19
-  %patience = load i64, ptr %patience_address, align 8
-  %spins_now_address = getelementptr %team, ptr %team, i64 0, i32 11
-  %spins_now = load atomic i64, ptr %spins_now_address monotonic, align 8
-  %product = mul i64 %spins_now, %patience
-  %result = udiv i64 %product, %least
-  ret i64 %result
 }
 """

@@ -2,7 +2,7 @@
 
 Its types are in `team_types`, how it looks for signals in `signals_code`, how workers are called in `calling_code`,
 whether they are waked in `waking_code`, when the caller does without them in `alone_code`, when a dispatch does without
-some in `fewer_code`, and how threads wait in `waiting_code`.
+some in `fewer_code`, after one that was slow (`slowness_code`), and how threads wait in `waiting_code`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from opendml.targets.cpu.runtime.calling_code import calling_ir
 from opendml.targets.cpu.runtime.fewer_code import fewer_ir
 from opendml.targets.cpu.runtime.platform_code import filled, platform_ir, written_in
 from opendml.targets.cpu.runtime.signals_code import signals_ir
+from opendml.targets.cpu.runtime.slowness_code import slowness_ir
 from opendml.targets.cpu.runtime.sparing_code import sparing_ir
 from opendml.targets.cpu.runtime.team_types import WAKINGS, types_ir
 from opendml.targets.cpu.runtime.waiting_code import waiting_ir
@@ -39,7 +40,7 @@ def team_ir(host: Machine) -> str:
         "$most_groups": MOST_GROUPS,
     }
     team = filled(written_in(_TEAM, numbers), host)
-    parts = (types_ir(), team, calling_ir(), sparing_ir(), alone_ir(), fewer_ir(), waking_ir())
+    parts = (types_ir(), team, calling_ir(), sparing_ir(), alone_ir(), slowness_ir(), fewer_ir(), waking_ir())
     return "".join((*parts, signals_ir(host), waiting_ir(host), generations_ir(), platform_ir(host)))
 
 
