@@ -7,10 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from contraction_kernels import TARGETS, convolution, fixed_kernel, gemm, product_kernel, with_fixed_weights
-from execution import random_array, run_single
+from contraction_kernels import (
+    TARGETS,
+    activated_gemm,
+    convolution,
+    fixed_kernel,
+    gemm,
+    product_kernel,
+    with_fixed_weights,
+)
+from execution import assert_same_values, random_array, run_single
 from nest_running import HOSTS, OTHERS, check_nests, contents_of
 
+from opendml.expression.interpreter import run_interpreted
 from opendml.expression.statements import Compute
 from opendml.llvm.host import Machine
 from opendml.loops.nest import Branch, Items, Leaf, Prefetch, Transpose, nodes_of
@@ -108,6 +117,38 @@ def test_fixed_matrices_in_panels_of_a_register(machine: Machine, rows: int, col
     is_whole = machine.vector_bytes == machine.cache_line
     assert not is_whole or widths == [16] + [columns % 16] * (columns % 16 > 0)
     check_nests(refined, target, contents_of(refined, 3), (2, 0, 1))
+
+
+@pytest.mark.parametrize("machine", HOSTS, ids=str)
+@pytest.mark.parametrize("data_type", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns", "least", "is_laid_out"),
+    [
+        (1, 192, 8, 1, True),
+        (1, 128, 12, 1, True),
+        (1, 192, 8, 1 << 20, False),
+        (1, 192, 7, 1, False),
+        (1, 100, 8, 1, False),
+        (1, 64, 8, 1, False),
+        (2, 192, 8, 1, False),
+    ],
+)
+def test_a_fixed_matrix_whose_rows_one_row_is_multiplied_by_lies_as_it_is_read(
+    machine: Machine, data_type: str, rows: int, inner: int, columns: int, least: int, is_laid_out: bool
+) -> None:
+    """Where it is far, and there are registers for the sums of several of its rows, of which all steps are whole."""
+    desc = activated_gemm(data_type, [1, 1], rows, inner, columns)
+    target = Processor(machine, replace(TUNING, serial_work=0, few_rows_panel_bytes=least))
+    refined = with_fixed_weights(desc, target)
+    sizes = [t.sizes for t in refined.temporaries if t.name == "streams"]
+    together = {64: 4, 32: 2 if machine.vector_registers == 32 else 1}.get(machine.vector_bytes, 1)
+    expected = [(1, 1, columns // together, inner // 64, together, 64)]
+    assert sizes == (expected if is_laid_out and together > 1 else [])
+    contents = contents_of(refined, 3)
+    check_nests(refined, target, contents, (2, 0, 1))
+    inputs = [None if t is None else contents[t].reshape(t.sizes) for t in refined.inputs]
+    for found, wanted in zip(*(run_interpreted(d, inputs) for d in (refined, desc.define())), strict=True):
+        assert_same_values(found, wanted)
 
 
 @pytest.mark.parametrize("sizes", [(8, 1), (2, 4), (4, 2), (5, 3)])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from opendml.expression.affine import Dependencies, Element, loads_of
 from opendml.expression.ir import Binary, Cast, Expression, Fold, FusedMultiplyAdd, Part, Select, Tensor, Unary
 from opendml.expression.rewriting import walk
+from opendml.llvm.host import Machine
 from opendml.targets.cpu.kernels import ComputeKernel
 from opendml.targets.cpu.tuning import Tuning
 
@@ -58,3 +59,15 @@ def work_of_values(values: Sequence[Expression], tuning: Tuning) -> int:
     """What the operations of values count as, but for those of folds."""
     operations = {e for value in values for e in walk(value, is_part)}
     return sum(work_of_operation(e, tuning) for e in operations)
+
+
+def sums_side_by_side(fold: Fold, machine: Machine, tuning: Tuning) -> int:
+    """How many sums whose partial results are lanes are done together, where all of them load the same row, too: half
+    of the registers hold them."""
+    registers = -(-fold.partials * fold.type.bits // 8 // machine.vector_bytes)
+    return power_below(min(tuning.rows_side_by_side, machine.vector_registers // 2 // registers))
+
+
+def power_below(number: int) -> int:
+    """The largest power of two up to ``number``, and 1 below it."""
+    return 1 << (max(number, 1).bit_length() - 1)

@@ -44,7 +44,9 @@ from opendml.targets.cpu.kernel_parts import (
     all_folds,
     elements_of,
     folds_along_vector,
+    power_below,
     scattered_by,
+    sums_side_by_side,
     work_of_values,
 )
 from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, Rows, ScanKernel, ScatterKernel
@@ -232,11 +234,6 @@ def _same_layout(a: Tensor, b: Tensor) -> bool:
 # Vectors, tiles, blocks ----------------------------------------------------------------------------------------------
 
 
-def power_below(number: int) -> int:
-    """The largest power of two up to ``number``, and 1 below it."""
-    return 1 << (max(number, 1).bit_length() - 1)
-
-
 def _lanes(kernel: ComputeKernel, target: CpuTarget) -> int:
     """Points computed together: as many registers in flight as the kind of kernel bears."""
     if kernel.vector is None:
@@ -268,13 +265,12 @@ def _lanes(kernel: ComputeKernel, target: CpuTarget) -> int:
 
 def _sums_side_by_side(kernel: ComputeKernel, folds: Sequence[Fold], target: CpuTarget) -> int:
     """How many sums whose partial results are lanes are done together, where all of them load the same row, too."""
-    vector, tuning, machine = kernel.vector, target.tuning, target.machine
+    vector = kernel.vector
     assert vector is not None
     if len(folds) > 1 or not folds[0].contract or kernel.tile is not None or kernel.rows is not None:
         return 1
     (fold,) = folds
-    registers = -(-fold.partials * fold.type.bits // 8 // machine.vector_bytes)
-    count = power_below(min(tuning.rows_side_by_side, machine.vector_registers // 2 // registers))
+    count = sums_side_by_side(fold, target.machine, target.tuning)
     is_shared = any(not e.address.coefficient(vector) for e in loads_of(fold))
     return count if is_shared and vector.size % count == 0 else 1
 

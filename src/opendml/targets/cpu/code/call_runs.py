@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from opendml.expression.element_types import BOOL
 from opendml.llvm.builder import Builder
 from opendml.llvm.values import Value
-from opendml.targets.cpu.schedule import power_below
+from opendml.targets.cpu.kernel_parts import power_below
 from opendml.targets.cpu.tuning import Tuning
 
 

@@ -24,7 +24,7 @@ from opendml.targets.cpu.instructions.moves import (
     write_store,
     write_stream,
 )
-from opendml.targets.cpu.schedule import power_below
+from opendml.targets.cpu.kernel_parts import power_below
 from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.words_in_memory import BYTES
 

@@ -27,8 +27,9 @@ class MatrixKnobs:
     """Rows or columns of a product below which the other matrix is not copied: it would be read once or twice only."""
 
     few_rows_panel_bytes: int = 1 << 20
-    """Bytes of a fixed right matrix from which on it lies in panels for fewer rows, too: it comes from beyond the
-    second-level cache, faster in one run than a piece from each of its rows, which are on pages of their own."""
+    """Bytes of a fixed right matrix from which on it lies in panels for fewer rows, too, or in the order in which one
+    row goes through its rows: it comes from beyond the second-level cache, faster in one run than a piece from each of
+    its rows, which are on pages of their own. One row times 128 to 2048 others takes 15 to 30% less time (Zen 5)."""
 
     widened_panel_rows: int = 24
     """Rows of a product from which on such panels of a narrower type are widened when they are laid out: widening takes

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opendml.expression.element_types import F16
-from opendml.expression.ir import Axis, Expression, Tensor, cast, grid, index, indices, load
+from opendml.expression.ir import Axis, Expression, Fold, Tensor, cast, grid, index, indices, load
+from opendml.expression.rewriting import substitute
 from opendml.llvm.host import Machine
+from opendml.targets.cpu.kernel_parts import sums_side_by_side
 from opendml.targets.cpu.panels import columns_in_panels
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings
 from opendml.targets.cpu.refine.sums import Factor, Sum, at, moved, order_of
@@ -96,6 +98,9 @@ class _Refined:
             for part in columns_in_panels(product.column.size, self._panel_width()):
                 self._add_panels(replaced, *part)
             return self.found
+        if self.is_dot and self._are_worth_streams():
+            self._add_streams(replaced)
+            return self.found
         if self.is_dot and product.column.size < self.tuning.few_rows and product.right.stride(-2) != 1:
             columns = (*product.batch, product.column, product.inner)
             replaced[product.right.factor.whole] = self._copied(product.right, columns)
@@ -153,6 +158,15 @@ class _Refined:
         if not self.is_fixed or 0 in (right.stride(-1), right.stride(-2)) or self.product.column.size < least:
             return False
         return self.product.rows >= least or self._is_far()
+
+    def _are_worth_streams(self) -> bool:
+        """Whether a row goes through a fixed matrix from beyond the near caches whose rows are summed up some together,
+        in whole steps: they had better lie in the order in which they are read."""
+        product, fold = self.product, self.product.sum.fold
+        count = sums_side_by_side(fold, self.machine, self.tuning)
+        is_even = product.column.size % count == 0 and product.inner.size % fold.partials == 0
+        is_long = product.inner.size > fold.partials
+        return self.is_fixed and product.rows == 1 and count > 1 and is_even and is_long and self._is_far()
 
     def _is_far(self) -> bool:
         """Whether the right matrix comes from beyond the second-level cache every time."""
@@ -231,6 +245,33 @@ class _Refined:
         replacements[product.right.factor.whole] = cast(_repeated(panels, place), product.sum.fold.type)
         axes = (*product.batch, product.row, block, column)
         self.found.statements.append(product.sum.rewritten(replacements, axes))
+
+    def _add_streams(self, replaced: dict[Expression, Expression]) -> None:
+        """Adds a copy of the right matrix in which the steps of some of its columns lie behind one another, those of
+        all lanes together, and their products."""
+        product, fold = self.product, self.product.sum.fold
+        count = sums_side_by_side(fold, self.machine, self.tuning)
+        strides = [product.right.tensor.strides[d] for d in product.right.order]
+        repeated = [1 if stride == 0 else axis.size for axis, stride in zip(product.batch, strides, strict=False)]
+        element, lanes = self._in_panels(), fold.partials
+        sizes = [*repeated, product.column.size // count, product.inner.size // lanes, count, lanes]
+
+        def of_step(*place: Expression) -> Expression:
+            *batch, block, step, column, lane = place
+            there = {product.inner: step * lanes + lane, product.column: block * count + column}
+            return at(element, dict(zip(product.batch, batch, strict=True)) | there)
+
+        streams = self.found.copy("streams", element.type, sizes, of_step)
+        block, step, column, lane = grid(sizes[-4:], "nkol")
+        place = (*indices(product.batch), *indices((block, step, column, lane)))
+        there = {product.inner: index(step) * lanes + index(lane), product.column: index(block) * count + index(column)}
+        replacements = replaced | moved(there)
+        replacements[product.right.factor.whole] = cast(_repeated(streams, place), fold.type)
+        (factors,) = fold.elements
+        elements = (substitute(replacements)(factors),)
+        in_steps = Fold((step, lane), fold.initial, elements, fold.combine, fold.where, fold.partials, fold.contract)
+        axes = (*product.batch, product.row, block, column)
+        self.found.statements.append(product.sum.rewritten(moved(there) | {fold: in_steps}, axes))
 
 
 def _repeated(copy: Tensor, place: Sequence[Expression]) -> Expression:
