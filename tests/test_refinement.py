@@ -118,7 +118,9 @@ def product(
         (product(1, 256, 1023, owned=True), []),
         (product(1, 256, 1024, data_type="FLOAT16", owned=True), ["packed_ATensor"]),
         (product(1, 512, 1024, data_type="FLOAT16", owned=True), ["packed_ATensor", "panels"]),
-        (product(1, 256, 1024, owned=True, transposed="b"), []),
+        (product(1, 256, 1024, owned=True, transposed="b"), ["streams"]),
+        (product(1, 256, 1020, owned=True, transposed="b"), []),
+        (product(1, 512, 1024, data_type="FLOAT16", owned=True, transposed="b"), ["packed_ATensor", "streams"]),
         (product(5, 3, 128, transposed="a"), []),
         (product(1024, 3, 128, transposed="a"), ["packed_ATensor"]),  # steps are whole pages apart
         (product(5, 3, 6, data_type="FLOAT16", owned=True), ["packed_ATensor", "panels"]),

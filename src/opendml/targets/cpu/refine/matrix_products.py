@@ -265,7 +265,7 @@ class _Refined:
         block, step, column, lane = grid(sizes[-4:], "nkol")
         place = (*indices(product.batch), *indices((block, step, column, lane)))
         there = {product.inner: index(step) * lanes + index(lane), product.column: index(block) * count + index(column)}
-        replacements = replaced | moved(there)
+        replacements = moved(there) | {whole: at(copied, there) for whole, copied in replaced.items()}
         replacements[product.right.factor.whole] = cast(_repeated(streams, place), fold.type)
         (factors,) = fold.elements
         elements = (substitute(replacements)(factors),)
