@@ -226,18 +226,14 @@ class _Refined:
 
     def _add_panels(self, replaced: dict[Expression, Expression], start: int, blocks: int, width: int) -> None:
         """Adds a copy of some columns, in blocks of so many, and their products."""
-        product = self.product
-        strides = [product.right.tensor.strides[d] for d in product.right.order]
-        # A matrix that all batches share (a stride of 0) is copied once.
-        repeated = [1 if stride == 0 else axis.size for axis, stride in zip(product.batch, strides, strict=False)]
-        element = self._in_panels()
+        product, element = self.product, self._in_panels()
 
         def of_column(*place: Expression) -> Expression:
             *batch, block, inner, column = place
-            there = {product.inner: inner, product.column: block * width + column + start}
-            return at(element, dict(zip(product.batch, batch, strict=True)) | there)
+            return self._right(element, batch, inner, block * width + column + start)
 
-        panels = self.found.copy("panels", element.type, [*repeated, blocks, product.inner.size, width], of_column)
+        sizes = [*self._copied_batches(), blocks, product.inner.size, width]
+        panels = self.found.copy("panels", element.type, sizes, of_column)
         block, column = grid([blocks, width], "no")
         place = (*indices(product.batch), index(block), index(product.inner), index(column))
         column_there = index(block) * width + index(column) + start
@@ -251,15 +247,12 @@ class _Refined:
         all lanes together, and their products."""
         product, fold = self.product, self.product.sum.fold
         count = sums_side_by_side(fold, self.machine, self.tuning)
-        strides = [product.right.tensor.strides[d] for d in product.right.order]
-        repeated = [1 if stride == 0 else axis.size for axis, stride in zip(product.batch, strides, strict=False)]
         element, lanes = self._in_panels(), fold.partials
-        sizes = [*repeated, product.column.size // count, product.inner.size // lanes, count, lanes]
+        sizes = [*self._copied_batches(), product.column.size // count, product.inner.size // lanes, count, lanes]
 
         def of_step(*place: Expression) -> Expression:
             *batch, block, step, column, lane = place
-            there = {product.inner: step * lanes + lane, product.column: block * count + column}
-            return at(element, dict(zip(product.batch, batch, strict=True)) | there)
+            return self._right(element, batch, step * lanes + lane, block * count + column)
 
         streams = self.found.copy("streams", element.type, sizes, of_step)
         block, step, column, lane = grid(sizes[-4:], "nkol")
@@ -272,6 +265,18 @@ class _Refined:
         in_steps = Fold((step, lane), fold.initial, elements, fold.combine, fold.where, fold.partials, fold.contract)
         axes = (*product.batch, product.row, block, column)
         self.found.statements.append(product.sum.rewritten(moved(there) | {fold: in_steps}, axes))
+
+    def _copied_batches(self) -> list[int]:
+        """How many right matrices are copied along the axes of the batch: one that all share (a stride of 0) once."""
+        batch = self.product.batch
+        return [1 if self.product.right.stride(number) == 0 else axis.size for number, axis in enumerate(batch)]
+
+    def _right(
+        self, element: Expression, batch: Sequence[Expression], inner: Expression, column: Expression
+    ) -> Expression:
+        """An element of the right matrix at these coordinates."""
+        there = {self.product.inner: inner, self.product.column: column}
+        return at(element, dict(zip(self.product.batch, batch, strict=True)) | there)
 
 
 def _repeated(copy: Tensor, place: Sequence[Expression]) -> Expression:

@@ -11,7 +11,6 @@ from typing import Final
 
 from opendml.targets.cpu.runtime.platform_code import written_in
 from opendml.targets.cpu.runtime.team_types import LONGEST
-from opendml.targets.cpu.runtime.waking_code import LONGEST_WAKING
 
 LOST: Final = 100
 """Microseconds by which, at least, a dispatch has taken more than twice as long as it would have alone."""
@@ -19,7 +18,7 @@ LOST: Final = 100
 
 def alone_ir() -> str:
     """LLVM text of the functions."""
-    return written_in(_ALONE, {"$lost": LOST, "$longest_waking": LONGEST_WAKING, "$longest": LONGEST})
+    return written_in(_ALONE, {"$lost": LOST, "$longest": LONGEST})
 
 
 _ALONE = """
@@ -37,17 +36,12 @@ leave:
   ret i1 %result
 }
 
-; All threads have taken %time microseconds for what was expected to take one %alone. What it takes to wake those that
-; sleep does not count.
+; All threads have taken %time microseconds for what was expected to take one %alone.
 define internal void @team_judge(ptr %team, ptr %program, i64 %alone, i64 %time) nounwind {
-  %called_address = getelementptr %team, ptr %team, i64 0, i32 22
-  %called = load atomic i64, ptr %called_address monotonic, align 8
-  %were_awake = icmp eq i64 %called, 0
-  %waking = select i1 %were_awake, i64 0, i64 $longest_waking
+  %counted = call i64 @team_time_awake(ptr %team, i64 %time)
   %twice = mul i64 %alone, 2
-  %more = add i64 %twice, $lost
-  %most = add i64 %more, %waking
-  %takes_longer = icmp ugt i64 %time, %most
+  %most = add i64 %twice, $lost
+  %takes_longer = icmp ugt i64 %counted, %most
   %is_expected = icmp ult i64 %alone, $longest
   %is_slow = and i1 %takes_longer, %is_expected
   %sparing = getelementptr %judged, ptr %program, i64 0, i32 1

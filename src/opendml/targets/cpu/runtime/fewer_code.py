@@ -197,36 +197,38 @@ define internal void @level_choose(ptr %level, i64 %workers, i64 %slowness) noun
   ret void
 }
 
-; Whether fewer threads were sooner than %time microseconds when that was tried last.
-define internal i1 @level_was_sooner(ptr %level, i64 %time) nounwind {
+; How many microseconds it took those that were soonest of fewer threads, as long as that is a gain; else the most that
+; there are.
+define internal i64 @level_best_time(ptr %level) nounwind {
   %gains_address = getelementptr %sparing, ptr %level, i64 0, i32 3
   %gains = load i64, ptr %gains_address, align 8
-  %best_time_address = getelementptr %level, ptr %level, i64 0, i32 3
-  %best_time = load i64, ptr %best_time_address, align 8
+  %time_address = getelementptr %level, ptr %level, i64 0, i32 3
+  %time = load i64, ptr %time_address, align 8
+  %has_best = icmp ne i64 %gains, 0
+  %result = select i1 %has_best, i64 %time, i64 -1
+  ret i64 %result
+}
+
+; Whether fewer threads were sooner than %time microseconds when that was tried last.
+define internal i1 @level_was_sooner(ptr %level, i64 %time) nounwind {
+  %best_time = call i64 @level_best_time(ptr %level)
   %part = lshr i64 %time, $eighth
   %most = sub i64 %time, %part
-  %has_best = icmp ne i64 %gains, 0
   %is_sooner = icmp ult i64 %best_time, %most
-  %result = and i1 %has_best, %is_sooner
-  ret i1 %result
+  ret i1 %is_sooner
 }
 
 ; What a trial counts that took %time microseconds: where it was about others than were soonest before, and these were
 ; sooner, it is they who will be taken.
 define internal i64 @level_time(ptr %level, i64 %time) nounwind {
-  %gains_address = getelementptr %sparing, ptr %level, i64 0, i32 3
-  %gains = load i64, ptr %gains_address, align 8
   %spared_address = getelementptr %level, ptr %level, i64 0, i32 1
   %spared = load i64, ptr %spared_address, align 8
   %best_address = getelementptr %level, ptr %level, i64 0, i32 2
   %best = load i64, ptr %best_address, align 8
-  %best_time_address = getelementptr %level, ptr %level, i64 0, i32 3
-  %best_time = load i64, ptr %best_time_address, align 8
-  %has_best = icmp ne i64 %gains, 0
+  %best_time = call i64 @level_best_time(ptr %level)
   %is_other = icmp ne i64 %spared, %best
-  %may_be_best = and i1 %has_best, %is_other
   %least = call i64 @llvm.umin.i64(i64 %time, i64 %best_time)
-  %result = select i1 %may_be_best, i64 %least, i64 %time
+  %result = select i1 %is_other, i64 %least, i64 %time
   ret i64 %result
 }
 

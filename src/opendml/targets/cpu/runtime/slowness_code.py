@@ -64,13 +64,9 @@ define internal i64 @team_slowness(ptr %team, i64 %workers, i64 %alone, i64 %tim
 }
 
 ; Whether %workers, three threads or more with the caller, have taken longer than a quarter of them were to take for
-; what takes one %alone. What it takes to wake those that sleep does not count.
+; what takes one %alone.
 define internal i1 @team_was_in_vain(ptr %team, i64 %workers, i64 %alone, i64 %time) nounwind {
-  %called_address = getelementptr %team, ptr %team, i64 0, i32 22
-  %called = load atomic i64, ptr %called_address monotonic, align 8
-  %were_awake = icmp eq i64 %called, 0
-  %waking = select i1 %were_awake, i64 0, i64 $longest_waking
-  %counted = call i64 @llvm.usub.sat.i64(i64 %time, i64 %waking)
+  %counted = call i64 @team_time_awake(ptr %team, i64 %time)
   %threads = add i64 %workers, 1
   %work = mul i64 %counted, %threads
   %most = mul i64 %alone, $quarter
@@ -80,6 +76,16 @@ define internal i1 @team_was_in_vain(ptr %team, i64 %workers, i64 %alone, i64 %t
   %is_known = and i1 %is_expected, %are_several
   %result = and i1 %took_longer, %is_known
   ret i1 %result
+}
+
+; What counts of a dispatch that has taken %time microseconds: not what it takes to wake those that sleep.
+define internal i64 @team_time_awake(ptr %team, i64 %time) nounwind {
+  %called_address = getelementptr %team, ptr %team, i64 0, i32 22
+  %called = load atomic i64, ptr %called_address monotonic, align 8
+  %were_awake = icmp eq i64 %called, 0
+  %waking = select i1 %were_awake, i64 0, i64 $longest_waking
+  %counted = call i64 @llvm.usub.sat.i64(i64 %time, i64 %waking)
+  ret i64 %counted
 }
 
 ; For how many microseconds somebody has waited at barriers where spinning was in vain, one at least if there were any.
