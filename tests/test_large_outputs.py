@@ -269,6 +269,23 @@ def test_whole_rows_further_are_asked_for_where_half_of_a_run_is_not_read(
     assert f"prefetch InputTensor {expected} bytes ahead" in kernel.text
 
 
+@pytest.mark.parametrize(("heads", "size"), [(16, 64), (8, 256), (16, 1024)])
+def test_the_rows_that_come_next_are_asked_for_where_others_lie_between(heads: int, size: int) -> None:
+    """Of each of 1024 words the part of one head after the other: those of other heads, which are nearer, come later.
+    Rows as long as what is asked for are read as they lie."""
+    words, whole = 1024, heads * size
+    desc = operators.ElementWiseIdentity(
+        input_tensor=TensorDesc("float32", [1, heads, words, size], [words * whole, size, whole, 1]),
+        output_tensor=TensorDesc("float32", [1, heads, words, size]),
+    )
+    tuning = replace(TUNING, prefetched_bytes=1 << 20, streamed_bytes=1 << 40)
+    target = Processor(machine_of("x86_64-unknown-linux-gnu", "avx512"), tuning)
+    (kernel,) = generate(desc.define(), target, in_place=False).describe_kernels()
+    rows = tuning.prefetch_distance // (4 * size)
+    expected = rows * 4 * whole if rows > 1 else tuning.prefetch_distance
+    assert f"prefetch InputTensor {expected} bytes ahead" in kernel.text
+
+
 def test_few_threads_of_some_processors_write_through_the_caches() -> None:
     """What all knobs but those of streams and of shares are is the same for all."""
     machine = machine_of("x86_64-unknown-linux-gnu", "avx512")

@@ -95,6 +95,18 @@ def test_a_core_that_reads_runs_by_itself_pauses_less(name: str, level: str) -> 
     assert tuned("icelake-server", system=SYSTEM).stage_bytes == TUNING.stage_bytes
 
 
+def test_squares_are_staged_where_the_second_caches_do_not_hold_them_and_the_last_one_is_far() -> None:
+    """As many threads as there are have as many of them."""
+
+    def least(name: str, threads: int) -> int:
+        machine = replace(machine_of("x86_64-unknown-linux-gnu", "avx512"), cpu_name=name)
+        return tuning_of(machine, threads, system=SYSTEM).staged_squares_bytes
+
+    assert [least("emeraldrapids", threads) for threads in (1, 2, 4)] == [n * (15 << 16) for n in (1, 2, 4)]
+    assert least("emeraldrapids", THREADS) == TUNING.staged_squares_bytes
+    assert {least(name, 1) for name in ("znver5", "skylake", "somebody's")} == {TUNING.staged_squares_bytes}
+
+
 def test_short_rows_are_staged_where_no_cache_holds_them() -> None:
     """Slices of 24 MiB beside a last cache of 32: whole rows go past the caches, short ones nowhere."""
     here, other = tuned("znver5", system=SYSTEM), tuned("znver4", system=SYSTEM)

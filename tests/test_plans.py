@@ -11,6 +11,8 @@ import pytest
 from nest_running import contents_of, run_by_nests
 from sample_descriptors import samples
 
+from opendml import operators
+from opendml.description.tensor import TensorDesc
 from opendml.expression import interpreter
 from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import F32, I32
@@ -211,6 +213,22 @@ SAYS: dict[str, tuple[str, Callable[[Plan], bool]]] = {
 def test_what_plans_say(what: str) -> None:
     name, says = SAYS[what]
     assert any(says(plan) for nest in _code(name).nests for plan in _plans(nest))
+
+
+@pytest.mark.parametrize(("steps", "is_loop"), [(63, False), (64, True)])
+def test_no_more_loads_are_written_out_than_llvm_keeps_beside_their_use(steps: int, is_loop: bool) -> None:
+    """The largest of so many rows: by a loop none of them waits on the stack."""
+    sizes = [1, steps, 56, 56]
+    desc = operators.Reduce(
+        function="MAX",
+        input_tensor=TensorDesc("float32", sizes),
+        output_tensor=TensorDesc("float32", [1, 1, 56, 56]),
+        axes=[1],
+    )
+    code = TARGET.generate(refined_definition(desc, TARGET), in_place=False)
+    foldings = [folding for nest in code.nests for plan in _plans(nest) for folding in _foldings(plan)]
+    assert foldings
+    assert all((folding.unrolled == ()) == is_loop for folding in foldings)
 
 
 def _code(name: str) -> Any:

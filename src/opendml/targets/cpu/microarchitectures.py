@@ -48,6 +48,12 @@ behind a link that writes half of what it reads: what is written stays there as 
 it, and its lines are not asked for. Blocks between sums and the windows over them may be as large as with a larger
 second cache: MobileNetV2 takes an eighth less time (batch of 8) if 96 channels of 112x112 are done by sixteen."""
 
+_FAR_LAST: Final = _SIZES[_MEASURED]
+"""Processors whose last cache is that of all cores, and far: squares that are transposed go past it where what is read
+and written does not stay in the second caches of those threads. Lines that are written half by half come from there and
+go back twice: matrices of 700x700 and 1000x1000 numbers take a quarter to half of the time (1 to 4 threads, Emerald
+Rapids)."""
+
 _READING: Final = ("znver3", "znver4", "znver5")
 """Processors whose cores fetch runs of lines by themselves as fast as memory brings them, and lose by every pause in
 reading, as when a stage is emptied: copies by stages of 16 KiB move 27 GB/s, of 4 KiB 40 (Zen 4); with Zen 3 nearest
@@ -146,6 +152,9 @@ def tuning_of(
         kept = TUNING.kept_window_bytes
         tuning = tuning.but(kept_window_bytes=kept, kept_channels_bytes=kept)
         tuning = tuning.but(step_bytes=3 * near.second * threads // 4)
+    if name in _FAR_LAST:
+        squares = min(tuning.staged_squares_bytes, threads * near.second * 15 // 32)
+        tuning = tuning.but(staged_squares_bytes=squares)
     if name in _READING:
         tuning = tuning.but(fold_steps_at_once=8, stage_bytes=4096, streamed_row_bytes=2048)
     if name in _READING_SIDES:

@@ -184,8 +184,9 @@ def _rows_ahead(kernel: ComputeKernel, tensor: Tensor, distance: int) -> int:
     if vector is None or kernel.tile is not None or folds_along_vector(kernel) or 2 * vector.size * size > distance:
         return 0
     places = {e.address for e in elements_of(kernel) if e.tensor == tensor}
-    rows = {abs(place.coefficient(axis)) * size for place in places for axis in kernel.outer} - {0}
-    steps, row = {place.coefficient(vector) for place in places}, min(rows, default=0)
+    walked = [axis for axis in reversed(kernel.outer) if axis.size > 1]
+    rows = {next((abs(step) * size for axis in walked if (step := place.coefficient(axis))), 0) for place in places}
+    steps, row = {place.coefficient(vector) for place in places}, min(rows - {0}, default=0)
     run = vector.size * max(map(abs, steps), default=0) * size
     is_far, has_gaps = row > distance and steps == {1}, 0 < 2 * run <= row and not all_folds(kernel)
     return -(-distance // run) * row if is_far or has_gaps else 0

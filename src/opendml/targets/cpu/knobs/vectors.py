@@ -120,6 +120,11 @@ class VectorKnobs:
     unrolled_steps: int = 64
     """Steps of a fold that are written out one after the other at most."""
 
+    unrolled_loads: int = 63
+    """Loads of the steps of a fold that are written out at most, but for sums of products: LLVM keeps 64 and more of a
+    block apart from what they are for, and has registers for none of them (extremes of 64 rows take twice as long as
+    by a loop, those of 63 two thirds)."""
+
     unrolled_operations: int = 512
     """Operations of the steps of a fold that are written out at most: code beyond that costs compilation time only."""
 

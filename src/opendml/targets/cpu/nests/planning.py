@@ -65,6 +65,8 @@ def _unrolled_axes(fold: Fold, place: _Place, tuning: Tuning) -> tuple[Axis, ...
     steps = place.most * 2 // place.copies if place.copies > 1 else place.most
     parts = [e for root in (*fold.elements, *fold.combine.result) for e in walk(root)]
     operations = len(parts) + sum(_lane_by_lane(e, place, tuning) for e in parts)
+    if not fold.contract:
+        steps = min(steps, tuning.unrolled_loads // max(sum(isinstance(e, Element) for e in parts), 1))
     budget, result = max(1, min(steps, tuning.unrolled_operations // operations)), list[Axis]()
     for axis in reversed(fold.axes):
         if axis.size > budget:
