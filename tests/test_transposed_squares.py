@@ -79,3 +79,37 @@ def test_results_are_those_of_the_definition(data_type: str, rows: int, columns:
     definition = transposition(data_type, rows, columns)
     for machine in HOSTS:
         check_nests(definition, Processor(machine, MANY_THREADS), contents_of(definition, 1), (1, 0))
+
+
+def padded(data_type: str, rows: int, columns: int, before: int, behind: int) -> Definition:
+    """As ``transposition``, with margins of the number 3 around: where these are, nothing is read."""
+    return operators.Padding1(
+        input_tensor=TensorDesc(data_type, [columns, rows], strides=[1, columns]),
+        output_tensor=TensorDesc(data_type, [columns + before + behind, rows + before + behind]),
+        padding_mode="CONSTANT",
+        padding_value_data_type=data_type,
+        padding_value=3,
+        start_padding=[before, before],
+        end_padding=[behind, behind],
+    ).define()
+
+
+@pytest.mark.parametrize("data_type", ["float32", "uint8"])
+@pytest.mark.parametrize(
+    ("rows", "columns", "before", "behind"),
+    [(200, 56, 1, 1), (64, 300, 1, 0), (71, 32, 0, 2), (130, 97, 40, 3), (33, 200, 5, 70), (70, 9, 1, 1)],
+)
+def test_squares_between_margins_are_transposed(
+    data_type: str, rows: int, columns: int, before: int, behind: int
+) -> None:
+    """Wherever margins begin and end, in one share of the rows or in several; where less than a square lies between
+    them, nothing is."""
+    definition = padded(data_type, rows, columns, before, behind)
+    for machine in HOSTS:
+        processor = Processor(machine, MANY_THREADS)
+        (kernel,) = processor.generate(definition, in_place=False).kernels
+        assert isinstance(kernel, ComputeKernel)
+        (text,) = (one.text for one in processor.generate(definition, in_place=False).describe_kernels())
+        if machine.vector_bytes >= 32:
+            assert ("transpose" in text) == (kernel.transposed and columns >= kernel.tile_size)
+        check_nests(definition, processor, contents_of(definition, 1), (1, 0))

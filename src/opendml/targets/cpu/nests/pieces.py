@@ -29,6 +29,7 @@ from opendml.loops.nest_integers import (
     Integer,
     Least,
     Local,
+    Position,
     Start,
     Sum,
     ToBoundary,
@@ -298,15 +299,59 @@ def _tiles(making: Making, stores: Stores, lanes: int, known: frozenset[Fold], i
     if tile is None:
         return _point(making, stores, lanes, known, is_aligned)
     size = making.kernel.tile_size
+    pieces = _pieces_of_squares(making, stores, lanes, tile)
+    if pieces is not None:
+        return _squares_and_ends(making, tile, pieces, lanes, known)
     body: Body = (Points(tile, size, "together", _point(making, stores, lanes, known, False)),)
     return (Loop(tile, Start(tile), End(tile), size, body, None if tile.size % size == 0 else tile.size - size),)
 
 
-def _point(making: Making, stores: Stores, lanes: int, known: frozenset[Fold], is_aligned: bool) -> Body:
+def _pieces_of_squares(making: Making, stores: Stores, lanes: int, tile: Axis) -> list[Piece] | None:
+    """The parts of the tile axis in which its conditions are known, where these keep the longest one, which has whole
+    squares, from being transposed: what a condition guards is loaded element by element."""
+    kernel = making.kernel
+    if not kernel.transposed or lanes != kernel.tile_size or kernel.stage is not None or kernel.in_place:
+        return None
+    cuts = sorted({0, tile.size, *cuts_of(kernel, stores, tile)})
+    pieces = [Piece(stores, tile, *ends) for ends in itertools.pairwise(cuts)]
+    longest = max(pieces, key=lambda piece: piece.size)
+    turned, guarded = (
+        sum(1 for _ in _transposed_loads(making, [s.value for s in some], tile)) for some in (longest.stores, stores)
+    )
+    return pieces if longest.size >= kernel.tile_size and turned > guarded else None
+
+
+def _squares_and_ends(
+    making: Making, tile: Axis, pieces: Sequence[Piece], lanes: int, known: frozenset[Fold]
+) -> tuple[Loop, ...]:
+    """The longest piece in squares, of which the first and the last are moved inside of it; points of the others one
+    by one."""
+    size, longest, loops = making.kernel.tile_size, max(pieces, key=lambda piece: piece.size), list[Loop]()
+    for piece in pieces:
+        point = _point(making, piece.stores, lanes, known, False, is_square=piece is longest)
+        end = Least(End(tile), piece.last)
+        if piece is longest:
+            begin = Greatest(Start(tile), piece.first // size * size)
+            square: Body = (Points(tile, size, "together", point),)
+            inside = At(tile, Greatest(Position(tile), piece.first), square)
+            loops.append(Loop(tile, begin, end, size, (inside,), piece.last - size))
+        else:
+            loops.append(Loop(tile, Greatest(Start(tile), piece.first), end, 1, point))
+    return tuple(loops)
+
+
+def _point(
+    making: Making,
+    stores: Stores,
+    lanes: int,
+    known: frozenset[Fold],
+    is_aligned: bool,
+    is_square: bool = True,
+) -> Body:
     """What is done at the points that stand here: folds first, so that they share what they load."""
     kernel, nodes = making.kernel, list[Node]()
     values = [s.value for s in stores]
-    if kernel.transposed and lanes == kernel.tile_size and kernel.tile is not None:
+    if is_square and kernel.transposed and lanes == kernel.tile_size and kernel.tile is not None:
         loads = tuple(_transposed_loads(making, values, kernel.tile))
         nodes += [Transpose(loads, kernel.tile)] if loads else []
     folds = dict.fromkeys(part.fold for e in values for part in parts_outside_selects(e))
