@@ -107,6 +107,14 @@ def test_squares_are_staged_where_the_second_caches_do_not_hold_them_and_the_las
     assert {least(name, 1) for name in ("znver5", "skylake", "somebody's")} == {TUNING.staged_squares_bytes}
 
 
+@pytest.mark.parametrize(("threads", "most"), [(1, 4 << 20), (2, 6 << 20), (4, 10 << 20), (8, 16 << 20)])
+def test_panels_are_filled_from_the_second_caches_where_the_last_one_is_far(threads: int, most: int) -> None:
+    machine = machine_of("x86_64-unknown-linux-gnu", "avx512")
+    here, other = (replace(machine, cpu_name=name) for name in ("emeraldrapids", "icelake-server"))
+    assert tuning_of(here, threads).filling == replace(TUNING.filling, bytes=most)
+    assert tuning_of(other, threads).filling == TUNING.filling
+
+
 def test_short_rows_are_staged_where_no_cache_holds_them() -> None:
     """Slices of 24 MiB beside a last cache of 32: whole rows go past the caches, short ones nowhere."""
     here, other = tuned("znver5", system=SYSTEM), tuned("znver4", system=SYSTEM)
