@@ -57,7 +57,19 @@ def test_threads_by_default(quota: float | None, expected: int, monkeypatch: pyt
     monkeypatch.delenv(host.NUM_THREADS_VARIABLE, raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 3, 5, 7}, raising=False)
     monkeypatch.setattr(host, "processor_quota", lambda: quota)
-    assert host.default_thread_count() == expected
+    monkeypatch.setattr(host, "core_count", len)
+    assert host.default_thread_count() == host.usable_processors() == expected
+
+
+@pytest.mark.parametrize(("quota", "cores", "processors"), [(None, 2, 4), (3, 2, 3), (1.5, 1, 1)])
+def test_processors_of_one_core_have_one_thread(
+    quota: float | None, cores: int, processors: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(host.NUM_THREADS_VARIABLE, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 3, 5, 7}, raising=False)
+    monkeypatch.setattr(host, "processor_quota", lambda: quota)
+    monkeypatch.setattr(host, "core_count", lambda processors: len({processor % 4 for processor in processors}))
+    assert (host.default_thread_count(), host.usable_processors()) == (cores, processors)
 
 
 ON_ONE_PROCESSOR = """

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from opendml.description.errors import ConfigurationError
 from opendml.description.quoting import quoted
+from opendml.llvm.cores import core_count
 from opendml.llvm.processor_facts import processor_facts
 from opendml.llvm.quotas import processor_quota
 from opendml.llvm.tile_permission import may_use_tiles
@@ -103,10 +104,10 @@ def host_machine(level: str | None = None) -> Machine:
 
 
 def default_thread_count() -> int:
-    """OPENDML_NUM_THREADS, or else the number of processors that this process may use, by affinity and by quota."""
+    """OPENDML_NUM_THREADS, or else the number of cores that this process may use, by affinity and by quota."""
     text = os.environ.get(NUM_THREADS_VARIABLE, "").strip()
     if not text:
-        return usable_processors()
+        return usable_cores()
     if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MAXIMUM_THREADS:
         raise ConfigurationError(
             f"{NUM_THREADS_VARIABLE}={quoted(text)}: expected a number from 1 to {MAXIMUM_THREADS}"
@@ -115,12 +116,27 @@ def default_thread_count() -> int:
 
 
 def usable_processors() -> int:
-    """The number of processors that the operating system lets this process use all the time.
+    """The number of processors that the operating system lets this process use all the time."""
+    return _within_quota(len(_processors()))
+
+
+def usable_cores() -> int:
+    """As ``usable_processors``, of those that are parts of one core one: one thread of sums of products keeps its units
+    busy, and a second one is one more to wait for."""
+    return _within_quota(core_count(_processors()))
+
+
+def _processors() -> frozenset[int]:
+    """The system's numbers of the processors on which this process may run."""
+    return frozenset(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
+
+
+def _within_quota(count: int) -> int:
+    """So many processors, or as many as a quota is worth.
 
     Of a quota, whole processors count: one thread more would spend it before its period ends, and all threads of a
     kernel would wait for the one that is stopped.
     """
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = processor_quota()
     return count if quota is None else max(1, min(count, math.floor(quota)))
 

@@ -44,7 +44,7 @@ class Device:
     same interface and the same bits, from NumPy, operator by operator and with one thread, for a second opinion on what
     was compiled. ``feature_level`` is a
     ``FeatureLevel`` or text such as ``"3_0"``; a device accepts exactly what DirectML accepts at that level.
-    ``thread_count`` is the number of threads of a dispatch (the default: ``OPENDML_NUM_THREADS``, else the processors
+    ``thread_count`` is the number of threads of a dispatch (the default: ``OPENDML_NUM_THREADS``, else the cores
     that this process may use), or the most of them where fewer are sooner; results do not depend on it. ``tuning``, for
     experiments, replaces the knobs of the generated code, a ``Tuning`` of the device's target
     (``opendml.targets.cpu.tuning``), on which only the speed depends.
