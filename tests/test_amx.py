@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from byte_networks import PADDED, Build, grouped, layer
-from execution import Array, assert_same_values, guarded_buffer, guarded_memory
+from execution import Array, assert_same_values, guarded_buffer, guarded_memory, run_operator
 from nest_running import MANY_THREADS, check_nests, contents_of
 from test_refine_words import convolution, product, random
 
@@ -84,6 +84,8 @@ IN_TILES = [
     windows(64, 33, 9, 1),
     windows(32, 16, 7, 3, batch=2),
     convolution(("INT8", "INT8"), (True, True), 32),
+    matrices("UINT8", "INT8", 35, 64, 300),
+    matrices("UINT8", "INT8", 33, 100, 128),
 ]
 """Rows, columns and words that do not fill tiles, and such as do; images narrower than a tile."""
 
@@ -112,6 +114,27 @@ def test_other_sums_stay(number: int) -> None:
     definition = refined_definition(OTHERS[number], AMX)
     assert not sums_of(nests_of(OTHERS[number]))
     check_nests(definition, AMX, contents_of(definition, number), (0,))
+
+
+@pytest.mark.parametrize(
+    ("a", "inner", "columns", "is_copied"),
+    [
+        ("UINT8", 64, 300, False),
+        ("UINT8", 100, 128, False),
+        ("UINT8", 98, 128, True),
+        ("INT8", 100, 128, True),
+        ("UINT8", 64, 50, True),
+    ],
+)
+def test_rows_whose_bytes_are_words_are_read_where_they_lie(a: str, inner: int, columns: int, is_copied: bool) -> None:
+    """Where they are unsigned, and the columns lie in panels; nothing behind the last row is touched."""
+    desc = matrices(a, "INT8", 35, inner, columns)
+    definition = refined_definition(desc, AMX)
+    assert ("ATensor_words" in {tensor.name for tensor in definition.temporaries}) == is_copied
+    left, right = random(TensorDesc(a, [35, inner]), 1), random(TensorDesc("INT8", [inner, columns]), 2)
+    assert left is not None and right is not None
+    (found,) = run_operator(desc, [left, None, right, None])
+    np.testing.assert_array_equal(found, left.astype(np.int32) @ right.astype(np.int32))
 
 
 def test_columns_are_read_from_panels_where_that_costs_less() -> None:

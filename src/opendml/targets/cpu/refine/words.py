@@ -383,7 +383,7 @@ class _Statement:
         source, words = factor.load.tensor, self.packing.words(factor)
         strides = list(source.strides)
         is_run = strides.pop(words.dimension) == 1 and not any(stride % 4 for stride in strides)
-        is_plain = self.per_word == BYTES and self.panels is not None and not self.packing.in_tiles
+        is_plain = self.per_word == BYTES and self.panels is not None
         is_run &= not words.overlaps
         if not is_plain or not is_run or self.axis.size % self.per_word:
             return None
