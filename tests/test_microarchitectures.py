@@ -115,6 +115,14 @@ def test_panels_are_filled_from_the_second_caches_where_the_last_one_is_far(thre
     assert tuning_of(other, threads).filling == TUNING.filling
 
 
+@pytest.mark.parametrize(("threads", "items"), [(1, 2), (2, 4), (3, TUNING.interrupted_items)])
+def test_one_or_two_threads_read_long_runs_where_the_last_cache_is_far(threads: int, items: int) -> None:
+    machine = replace(machine_of("x86_64-unknown-linux-gnu", "avx512"), cpu_name="emeraldrapids")
+    found = tuning_of(machine, threads)
+    assert found.interrupted_items == items
+    assert (found.run_bytes > TUNING.run_bytes) == (items < TUNING.interrupted_items)
+
+
 def test_short_rows_are_staged_where_no_cache_holds_them() -> None:
     """Slices of 24 MiB beside a last cache of 32: whole rows go past the caches, short ones nowhere."""
     here, other = tuned("znver5", system=SYSTEM), tuned("znver4", system=SYSTEM)

@@ -92,8 +92,12 @@ cache: with it attention's products take 5 to 10% longer, those of 16 rows with 
 rows a seventh less."""
 
 _LONG_RUNS: Final = (512, 16384)
-"""``run_bytes`` of these: runs of rows of matrices are as long as threads leave them. Products of 1 to 8 rows with
-4096x4096 take a fifth to nearly half less time than with 1 or 2 KiB."""
+"""``run_bytes`` of ``_READING_SIDES``, and of few threads of ``_FAR_LAST``: runs of rows of matrices are as long as
+threads leave them. Products of 1 to 8 rows with 4096x4096 take a fifth to nearly half less time than with 1 or 2 KiB
+(Zen 3 and Zen 4), with 1024x1024 to 4096x4096 up to a sixth less (Emerald Rapids)."""
+
+_READING_LONG_RUNS: Final = 2
+"""Threads of ``_FAR_LAST`` up to which that is so: with 4 and 6 products of 32 rows take a fifth to half longer."""
 
 _STAGING_ABOVE_LAST: Final = ("znver5",)
 """Processors that gather short rows in stages only where the outputs are larger than the last cache: slices of every
@@ -157,6 +161,8 @@ def tuning_of(
         squares = min(tuning.staged_squares_bytes, threads * near.second * 15 // 32)
         filled = min(tuning.filling.bytes, (threads + 1) * near.second)
         tuning = tuning.but(staged_squares_bytes=squares, filling=replace(tuning.filling, bytes=filled))
+    if name in _FAR_LAST and threads <= _READING_LONG_RUNS:
+        tuning = tuning.but(interrupted_items=2 * threads, run_bytes=_LONG_RUNS)
     if name in _READING:
         tuning = tuning.but(fold_steps_at_once=8, stage_bytes=4096, streamed_row_bytes=2048)
     if name in _READING_SIDES:
