@@ -121,6 +121,7 @@ def test_one_or_two_threads_read_long_runs_where_the_last_cache_is_far(threads: 
     found = tuning_of(machine, threads)
     assert found.interrupted_items == items
     assert (found.run_bytes > TUNING.run_bytes) == (items < TUNING.interrupted_items)
+    assert (found.interrupted_rows > TUNING.interrupted_rows) == (items < TUNING.interrupted_items)
 
 
 def test_short_rows_are_staged_where_no_cache_holds_them() -> None:

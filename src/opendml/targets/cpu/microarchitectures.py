@@ -99,6 +99,10 @@ threads leave them. Products of 1 to 8 rows with 4096x4096 take a fifth to nearl
 _READING_LONG_RUNS: Final = 2
 """Threads of ``_FAR_LAST`` up to which that is so: with 4 and 6 products of 32 rows take a fifth to half longer."""
 
+_WAITING_ROWS: Final = 72
+"""``interrupted_rows`` of so few threads: products of 56 to 72 rows with 8 and 16 MiB take 5 to 25% less time than by a
+copy of the matrix; of 96 and 128 rows as long."""
+
 _STAGING_ABOVE_LAST: Final = ("znver5",)
 """Processors that gather short rows in stages only where the outputs are larger than the last cache: slices of every
 second element of 48 MiB take a tenth to a quarter less time, nearest neighbours a twentieth. Whole rows of as many
@@ -162,7 +166,7 @@ def tuning_of(
         filled = min(tuning.filling.bytes, (threads + 1) * near.second)
         tuning = tuning.but(staged_squares_bytes=squares, filling=replace(tuning.filling, bytes=filled))
     if name in _FAR_LAST and threads <= _READING_LONG_RUNS:
-        tuning = tuning.but(interrupted_items=2 * threads, run_bytes=_LONG_RUNS)
+        tuning = tuning.but(interrupted_items=2 * threads, run_bytes=_LONG_RUNS, interrupted_rows=_WAITING_ROWS)
     if name in _READING:
         tuning = tuning.but(fold_steps_at_once=8, stage_bytes=4096, streamed_row_bytes=2048)
     if name in _READING_SIDES:
