@@ -10,6 +10,8 @@ import functools
 from pathlib import Path
 from typing import Final
 
+from opendml.llvm.system_files import text_of
+
 _FOLDER: Final = "sys/devices/system/cpu"
 _LISTS: Final = ("core_cpus_list", "thread_siblings_list")
 """The file with the processors of a core, and what older kernels call it."""
@@ -24,7 +26,7 @@ def core_count(processors: frozenset[int]) -> int:
 def cores_in(root: Path, processors: frozenset[int]) -> int:
     """As ``core_count``, with ``sys`` under ``root``. A processor of which nothing is known is a core."""
     folder = root / _FOLDER
-    if _text(folder / "smt/active") == "0":
+    if text_of(folder / "smt/active") == "0":
         return len(processors)
     left, count = set(processors), 0
     while left:
@@ -36,7 +38,7 @@ def cores_in(root: Path, processors: frozenset[int]) -> int:
 
 def _beside(topology: Path, others: set[int]) -> set[int]:
     """Which of the others are parts of the same core."""
-    text = next(filter(None, (_text(topology / name) for name in _LISTS)), "")
+    text = next(filter(None, (text_of(topology / name) for name in _LISTS)), "")
     found = set[int]()
     for part in text.split(","):
         ends = part.split("-")
@@ -44,10 +46,3 @@ def _beside(topology: Path, others: set[int]) -> set[int]:
             first, last = int(ends[0]), int(ends[-1])
             found |= {other for other in others if first <= other <= last}
     return found
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text().strip()
-    except (OSError, UnicodeError):
-        return ""

@@ -12,6 +12,8 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from opendml.llvm.system_files import text_of
+
 
 @functools.cache
 def processor_quota() -> float | None:
@@ -61,17 +63,11 @@ def _upwards(group: PurePosixPath, mounted: PurePosixPath, place: PurePosixPath)
 
 def _quota_of(root: Path, folder: PurePosixPath) -> float | None:
     files = root / folder.relative_to("/")
-    texts = [_text(files / "cpu.max").split(), [_text(files / f"cpu.cfs_{name}_us") for name in ("quota", "period")]]
+    older = [text_of(files / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
+    texts = [text_of(files / "cpu.max").split(), older]
     for numbers in texts:
         if len(numbers) == 2 and all(number.isascii() and number.isdigit() for number in numbers):
             quota, period = map(int, numbers)
             if quota > 0 and period > 0:
                 return quota / period
     return None
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text().strip()
-    except (OSError, UnicodeError):
-        return ""

@@ -165,14 +165,16 @@ def tuning_of(
         squares = min(tuning.staged_squares_bytes, threads * near.second * 15 // 32)
         filled = min(tuning.filling.bytes, (threads + 1) * near.second)
         tuning = tuning.but(staged_squares_bytes=squares, filling=replace(tuning.filling, bytes=filled))
-    if name in _FAR_LAST and threads <= _READING_LONG_RUNS:
-        tuning = tuning.but(interrupted_items=2 * threads, run_bytes=_LONG_RUNS, interrupted_rows=_WAITING_ROWS)
+    is_far_and_few = name in _FAR_LAST and threads <= _READING_LONG_RUNS
+    if is_far_and_few:
+        tuning = tuning.but(interrupted_rows=_WAITING_ROWS)
+    if is_far_and_few or name in _READING_SIDES:
+        items = min(tuning.interrupted_items, 2 * threads)
+        tuning = tuning.but(interrupted_items=items, run_bytes=_LONG_RUNS)
     if name in _READING:
         tuning = tuning.but(fold_steps_at_once=8, stage_bytes=4096, streamed_row_bytes=2048)
     if name in _READING_SIDES:
         tuning = tuning.but(runs_side_by_side=1)
-        items = min(tuning.interrupted_items, 2 * threads)
-        tuning = tuning.but(interrupted_items=items, run_bytes=_LONG_RUNS)
     if name in _READING_IN_FOLDS:
         tuning = tuning.but(folded_prefetch_distance=0, mixed_registers=4)
     if name in _SEEING_ROWS:

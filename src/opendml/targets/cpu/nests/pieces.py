@@ -84,13 +84,17 @@ def _is_known(making: Making, e: Expression) -> bool:
 
 def _pieces(making: Making, stores: Stores, vector: Axis) -> list[tuple[Piece, int]]:
     """The parts of the vector axis, with the points that are computed together in each."""
-    kernel = making.kernel
-    cuts = sorted({0, vector.size, *cuts_of(kernel, stores, vector)})
-    pieces = [Piece(stores, vector, *ends) for ends in itertools.pairwise(cuts)]
+    kernel, pieces = making.kernel, _between_cuts(making.kernel, stores, vector)
     alone = [not _vectorises(making, piece.stores, vector) for piece in pieces]
     if vector.size < kernel.lanes or _fills_edges(making, pieces, alone):
         return [(piece, kernel.lanes) for piece in _with_edges(kernel, stores, vector, pieces, alone)]
     return [(piece, 1 if is_alone else kernel.lanes) for piece, is_alone in zip(pieces, alone, strict=True)]
+
+
+def _between_cuts(kernel: ComputeKernel, stores: Stores, axis: Axis) -> list[Piece]:
+    """The parts of an axis in which the answers of conditions stay the same."""
+    cuts = sorted({0, axis.size, *cuts_of(kernel, stores, axis)})
+    return [Piece(stores, axis, *ends) for ends in itertools.pairwise(cuts)]
 
 
 def cuts_of(kernel: ComputeKernel, stores: Stores, axis: Axis) -> set[int]:
@@ -312,13 +316,17 @@ def _pieces_of_squares(making: Making, stores: Stores, lanes: int, tile: Axis) -
     kernel = making.kernel
     if not kernel.transposed or lanes != kernel.tile_size or kernel.stage is not None or kernel.in_place:
         return None
-    cuts = sorted({0, tile.size, *cuts_of(kernel, stores, tile)})
-    pieces = [Piece(stores, tile, *ends) for ends in itertools.pairwise(cuts)]
-    longest = max(pieces, key=lambda piece: piece.size)
+    pieces = _between_cuts(kernel, stores, tile)
+    longest = _longest(pieces)
     turned, guarded = (
         sum(1 for _ in _transposed_loads(making, [s.value for s in some], tile)) for some in (longest.stores, stores)
     )
     return pieces if longest.size >= kernel.tile_size and turned > guarded else None
+
+
+def _longest(pieces: Sequence[Piece]) -> Piece:
+    """The one that has most points, the first of several."""
+    return max(pieces, key=lambda piece: piece.size)
 
 
 def _squares_and_ends(
@@ -326,7 +334,7 @@ def _squares_and_ends(
 ) -> tuple[Loop, ...]:
     """The longest piece in squares, of which the first and the last are moved inside of it; points of the others one
     by one."""
-    size, longest, loops = making.kernel.tile_size, max(pieces, key=lambda piece: piece.size), list[Loop]()
+    size, longest, loops = making.kernel.tile_size, _longest(pieces), list[Loop]()
     for piece in pieces:
         point = _point(making, piece.stores, lanes, known, False, is_square=piece is longest)
         end = Least(End(tile), piece.last)
