@@ -31,7 +31,7 @@ from opendml.graph.joining import join
 from opendml.llvm.host import LEVELS, Machine, host_machine, machine_of
 from opendml.llvm.native import assembly
 from opendml.llvm.tile_permission import may_use_tiles
-from opendml.loops.nest import Nest, SumInTiles, nodes_of
+from opendml.loops.nest import Nest, Points, Prefetch, SumInTiles, nodes_of
 from opendml.loops.nest_printer import format_nest
 from opendml.targets.cpu.instructions.machine import machine_instructions
 from opendml.targets.cpu.instructions.tiles import TILE_PRODUCTS
@@ -190,21 +190,44 @@ def alone(graph: dml.Graph, x: Any) -> Any:
     return layer(x, 32, 48, 3, **PADDED)
 
 
-IN_NETWORKS = [(bottleneck, 2), (narrowing, 3), (summed, 2), (alone, 1), (grouped, 1)]
-"""Networks of convolutions between which channels lie side by side, and how many of these are in tiles at least."""
+def residual(graph: dml.Graph, x: Any) -> Any:
+    """Sums with numbers of another layer, dequantized: enough to be made of each for a loop."""
+    first, half = layer(x, 32, 64), np.float32(0.5)
+    second = layer(layer(first, 64, 32, 3, 3, **PADDED), 32, 64, zero=3)
+    both = (dml.dequantize_linear(one, half, zero) for one, zero in ((first, np.uint8(2)), (second, np.uint8(3))))
+    return layer(dml.quantize_linear(dml.add(*both), half, np.uint8(1)), 64, 64)
 
 
-def execution_of(build: Build, batch: int, sizes: Sequence[int] = (32, 9, 11)) -> Definition:
+USUAL = (32, 9, 11)
+
+IN_NETWORKS = [
+    (bottleneck, 2, USUAL),
+    (narrowing, 3, USUAL),
+    (summed, 2, USUAL),
+    (alone, 1, USUAL),
+    (grouped, 1, USUAL),
+    (bottleneck, 2, (32, 7, 7)),
+    (bottleneck, 1, (32, 5, 4)),
+    (bottleneck, 1, (32, 2, 6)),
+    (summed, 2, (32, 7, 3)),
+    (residual, 2, (32, 7, 7)),
+    (residual, 2, (32, 9, 14)),
+]
+"""Networks of convolutions between which channels lie side by side, how many of these are in tiles at least, and the
+channels, rows and columns of their input."""
+
+
+def execution_of(build: Build, batch: int, sizes: Sequence[int]) -> Definition:
     graph = dml.Graph()
     desc = graph.describe(build(graph, graph.input("uint8", [batch, *sizes])))
     return divide_and_fuse(join(desc, refining(AMX)), costs=AMX.costs).execution
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-@pytest.mark.parametrize(("build", "count"), IN_NETWORKS)
-def test_points_of_images_are_rows(build: Build, count: int, batch: int) -> None:
+@pytest.mark.parametrize(("build", "count", "sizes"), IN_NETWORKS)
+def test_points_of_images_are_rows(build: Build, count: int, sizes: Sequence[int], batch: int) -> None:
     """Of words that lie as they were stored, or in a copy where they are next to each other, too."""
-    execution = execution_of(build, batch)
+    execution = execution_of(build, batch, sizes)
     made, _ = channel_runs(execution, AMX)
     sums = sums_of(list(AMX.generate(execution, in_place=False).nests))
     assert {node.operation for node in sums} == {"tiles of unsigned rows"} and len(sums) >= count
@@ -215,8 +238,46 @@ def definition_of(number: int, target: Processor) -> Definition:
     """What runs of an operator, or of a network."""
     if number < len(IN_TILES):
         return refined_definition(IN_TILES[number], target)
-    build, _ = IN_NETWORKS[number - len(IN_TILES)]
-    return channel_runs(execution_of(build, 2), target)[0]
+    build, _, sizes = IN_NETWORKS[number - len(IN_TILES)]
+    return channel_runs(execution_of(build, 2, sizes), target)[0]
+
+
+@pytest.mark.parametrize(("height", "width", "rows"), [(7, 7, 2), (5, 4, 3), (2, 6, 2), (7, 14, 1)])
+def test_short_rows_of_images_go_on_in_a_tile_register(height: int, width: int, rows: int) -> None:
+    """With the margins between them: what these give is stored nowhere."""
+    execution = execution_of(bottleneck, 1, (32, height, width))
+    windows = [node for node in sums_of(list(AMX.generate(execution, in_place=False).nests)) if len(node.axes) > 1]
+    (steps,) = {1 if node.beside is None else node.beside.step for node in windows if node.axes[0].size == 3}
+    assert steps == rows
+    for node in windows:
+        assert all(count <= 16 for count in node.rows)
+
+
+def test_what_is_made_of_many_sums_is_a_loop_over_rows() -> None:
+    """Where that is much: of rows that are an even number, so that bytes of two are stored together."""
+    written_out = {8, 14, 16}
+    for knobs, expected in ((MANY_THREADS, written_out), (replace(MANY_THREADS, long_results=1 << 30), {28, 32})):
+        target = replace(AMX, knobs=knobs)
+        definition = definition_of(len(IN_TILES) + len(IN_NETWORKS) - 1, target)
+        found = set[int]()
+        for nest in target.generate(definition, in_place=False).nests:
+            rows = {node.row for node in sums_of([nest])}
+            found |= {n.count for n in nodes_of(nest.body) if isinstance(n, Points) and n.axis in rows}
+        assert found & expected, found
+
+
+def test_next_rows_of_what_is_added_are_asked_for() -> None:
+    """Of large tensors, the strips of some rows each a part: together all lines of the next rows, each once."""
+    target = replace(AMX, knobs=replace(MANY_THREADS, far_tile_bytes=1))
+    definition = definition_of(len(IN_TILES) + len(IN_NETWORKS) - 1, target)
+    nests = list(target.generate(definition, in_place=False).nests)
+    asking = [nest for nest in nests if any(isinstance(n, Prefetch) for n in nodes_of(nest.body)) and sums_of([nest])]
+    assert asking
+    for nest in asking:
+        (sums,) = sums_of([nest])
+        asked = [node for node in nodes_of(nest.body) if isinstance(node, Prefetch)]
+        assert len(asked) * 64 * 2 >= sum(sums.rows) * 64 and not any(ask.is_stored for ask in asked)
+    check_nests(definition, target, contents_of(definition, 2), (1, 0))
 
 
 def _listing(desc: Operator, target: Processor) -> Iterator[str]:

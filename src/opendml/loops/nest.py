@@ -60,7 +60,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from opendml.expression.affine import Affine, Element
 from opendml.expression.element_types import ElementType
@@ -330,12 +330,21 @@ class Tiles:
     body: Body
 
 
+class Beside(NamedTuple):
+    """Parts of rows in tile registers begin each ``step`` points of ``axis`` further than the one before, and their
+    sums ``rows`` rows further in memory."""
+
+    axis: Axis
+    step: int
+    rows: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SumInTiles:
     """The sums, from 0 on and over all points of ``axes``, of the products ``dot4`` of words ``by_rows`` and
     ``by_columns``, for all points of ``row`` and ``column`` in the parts ``rows`` and ``columns``, one part behind the
-    other from where the axes stand; with ``beside``, the parts of the rows begin all where ``row`` stands, each at the
-    next point of that axis. They become elements row * ``pitch`` + column of ``target``, counted from there.
+    other from where the axes stand; with ``beside``, the parts of the rows begin all where ``row`` stands, each further
+    along that axis. They become elements row * ``pitch`` + column of ``target``, counted from there.
 
     Words by rows are a run of memory along ``step``, ``depth`` of them are taken at once, and words by columns one
     along ``column``. ``operation`` is that of the instruction that does it. There are two parts of each at most, and
@@ -350,7 +359,7 @@ class SumInTiles:
     by_columns: Element
     row: Axis
     rows: tuple[int, ...]
-    beside: Axis | None
+    beside: Beside | None
     column: Axis
     columns: tuple[int, ...]
     axes: tuple[Axis, ...]
@@ -361,8 +370,15 @@ class SumInTiles:
     def starts(self) -> tuple[tuple[Axis, int], ...]:
         """The axis along which each part of the rows begins elsewhere than the first, and how far."""
         if self.beside is not None:
-            return tuple((self.beside, number) for number in range(len(self.rows)))
-        return tuple((self.row, sum(self.rows[:number])) for number in range(len(self.rows)))
+            return tuple((self.beside.axis, self.beside.step * number) for number in range(len(self.rows)))
+        return tuple((self.row, place) for place in self.places)
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The row of memory in which the sums of each part of the rows begin."""
+        if self.beside is not None:
+            return tuple(self.beside.rows * number for number in range(len(self.rows)))
+        return tuple(sum(self.rows[:number]) for number in range(len(self.rows)))
 
     @property
     def tiles(self) -> dict[int, tuple[int, int]]:

@@ -367,7 +367,8 @@ class _Thread:
             ]
             b = self._words(node.by_columns, here, (node.step, node.depth), (node.column, columns))
             total = instruction.body(np.concatenate(a), b, total)
-        places = np.add.outer(np.arange(rows) * node.pitch, np.arange(columns))
+        lines = [first + np.arange(count) for first, count in zip(node.places, node.rows, strict=True)]
+        places = np.add.outer(np.concatenate(lines) * node.pitch, np.arange(columns))
         self._memory.write(node.target, places.reshape(-1), total.reshape(-1), None, None)
 
     def _words(self, e: Expression, place: Place, *axes: tuple[Axis, int]) -> Array:

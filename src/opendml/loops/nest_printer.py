@@ -346,7 +346,7 @@ def _tiles(node: Tiles) -> list[str]:
 
 def _sum_in_tiles(node: SumInTiles) -> list[str]:
     """Both axes of the result, then those of the sum."""
-    sides = [] if node.beside is None else [(node.beside, len(node.rows))]
+    sides = [] if node.beside is None else [(node.beside.axis, len(node.rows) * node.beside.step)]
     sides += [(node.row, sum(node.rows) if node.beside is None else node.rows[0]), (node.column, sum(node.columns))]
     ranges = ", ".join(f"{axis.name} + 0..{count}" for axis, count in sides)
     steps = ", ".join(f"{a.name} < {a.size}" + (f" step {node.depth}" if a is node.step else "") for a in node.axes)

@@ -71,7 +71,9 @@ class ContractionKernel:
     near. ``outer_at_once`` are, where the fold has several axes, the steps along its outermost one after which the sums
     of a tile wait for those of all others of the work item: what several tiles load then stays in the nearest cache; 0:
     they do not. ``words`` says how the sums of a tile are done in the processor's tile registers, if they are: its rows
-    are the points along the tile axis, of ``row_count`` rows, its columns those along the vector axis. ``turns_loads``
+    are the points along the tile axis, of ``row_count`` rows, its columns those along the vector axis; with a
+    ``row_pitch`` a register has several rows, so many points of the tile axis apart, and what is between them.
+    ``turns_loads``
     says that the factor of the vector axis lies along the steps of the fold, and that squares of it are transposed in
     registers as they are loaded.
     """
@@ -103,6 +105,7 @@ class ContractionKernel:
     results_ahead: bool
     panel: Panel | None
     words: MatrixSteps | None
+    row_pitch: int
     turns_loads: bool
     steps_at_once: int
     by_rounds: bool
@@ -299,6 +302,7 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
         results_ahead=are_results_far(problem, tile),
         panel=panel,
         words=tile.words,
+        row_pitch=tile.row_pitch,
         turns_loads=tile.turns_loads,
         steps_at_once=tile.steps_at_once,
         by_rounds=tile.by_rounds,
@@ -313,7 +317,7 @@ def _redoes(problem: Problem, tile: Tile) -> bool:
     once more: where that is so little that code of their own is not worth what LLVM takes for it."""
     tuning, strip = problem.tuning, tile.lanes * tile.vectors
     if tile.words is not None or tile.steps_at_once:
-        return False
+        return tile.row_pitch > 0
     axes = {tile.vector: strip} | ({} if tile.row is None or tile.row is tile.tile else {tile.row: tile.row_count})
     more = math.prod(-(-axis.size // count) * count / axis.size for axis, count in axes.items()) - 1
     if more <= tuning.hardly_redone:

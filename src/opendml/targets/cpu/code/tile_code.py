@@ -60,7 +60,7 @@ def write_sum_in_tiles(node: SumInTiles, builder: Builder, evaluator: Evaluator,
         write_zero(builder, 2 * row + column)
     step(node.axes, point)
     for row, column in pairs:
-        place = Place(node.target, None, sum(node.rows[:row]) * node.pitch + columns[column][1])
+        place = Place(node.target, None, node.places[row] * node.pitch + columns[column][1])
         write_tile_store(builder, 2 * row + column, evaluator.memory.pointer(place), node.pitch * place.size)
 
 

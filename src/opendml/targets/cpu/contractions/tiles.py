@@ -25,7 +25,8 @@ class Rest(NamedTuple):
 
 class Tile(NamedTuple):
     """A choice of axes and of the numbers of points along them that are computed together; with ``words`` in tile
-    registers. Without a ``rest`` points behind the last whole tile are done with others before them once more.
+    registers, of which each goes on from one row of the tile axis to the next where ``row_pitch`` points of that are
+    from row to row. Without a ``rest`` points behind the last whole tile are done with others before them once more.
     ``turns_loads``: what is loaded for the vectors lies along the steps, and is transposed in registers."""
 
     vector: Axis
@@ -38,6 +39,7 @@ class Tile(NamedTuple):
     row: Axis | None = None
     row_count: int = 1
     words: MatrixSteps | None = None
+    row_pitch: int = 0
     steps_at_once: int = 0
     by_rounds: bool = False
     rest: Rest | None = None
@@ -104,6 +106,11 @@ def _even_sizes(size: int, fewest: int, most: int) -> Iterator[int]:
         count = max(-(-size // part), fewest)
         if -(-size // count) == part:
             yield part
+
+
+def rows_together(points: int, pitch: int) -> int:
+    """How many rows of so many points, ``pitch`` points apart, a tile register has."""
+    return 1 + (ROWS - points) // pitch
 
 
 def last_vectors(size: int, lanes: int, vectors: int) -> int:
@@ -297,6 +304,19 @@ class _Choices:
         for row in self.problem.axes if tile.tile_size <= ROWS else ():
             if row is not tile.tile and row.size > 1 and row in self.problem.sides[1 - side] - self.problem.sides[side]:
                 yield tile._replace(row=row, row_count=2)
+                yield from self._of_joined_rows(1 - side, tile, row)
+
+    def _of_joined_rows(self, side: int, tile: Tile, row: Axis) -> Iterator[Tile]:
+        """The same of rows so short that a tile register has several, with the points between them, which are no
+        more than what is behind each row in memory: a part of the sums is nobody's."""
+        steps = {(e.address.coefficient(row), e.address.coefficient(tile.tile)) for e in self.problem.elements[side]}
+        (apart, step), *others = steps
+        if others or tile.turned or tile.tile_size < tile.tile.size or apart % step or apart < step * tile.tile_size:
+            return
+        together = rows_together(tile.tile_size, apart // step)
+        for count in {together, 2 * together} if together > 1 else ():
+            if count <= row.size:
+                yield tile._replace(row=row, row_count=count, row_pitch=apart // step)
 
     def _tiles_of(self, vector: Axis, tile: Axis, lanes: int, packed: bool) -> Iterator[Tile]:
         tuning = self.tuning
@@ -331,7 +351,8 @@ class _Choices:
             cycles = cycles * (1 + self.tuning.worth_code) + self.tuning.cycles_worth_code
         else:
             # Rows that are left are a tile of their own, others are done twice.
-            counts = (axis.size / n if axis is not tile.tile else -(-axis.size // n) for axis, n in steps.items())
+            is_whole = {tile.tile, tile.row} if tile.row_pitch else {tile.tile}
+            counts = (-(-axis.size // n) if axis in is_whole else axis.size / n for axis, n in steps.items())
             cycles = others * math.prod(counts) * row_cost(tile)
         if tile.turned and tile.packed:
             cycles *= self.tuning.repacked_penalty
@@ -487,6 +508,8 @@ class _Choices:
     def _matrix_cost(self, tile: Tile, words: MatrixSteps) -> float:
         """The same in tile registers."""
         tuning, rows, columns = self.tuning, -(-tile.tile_size // ROWS) * tile.row_count, tile.vectors
+        if tile.row_pitch:
+            rows = tile.row_count // rows_together(tile.tile_size, tile.row_pitch)
         loads = tuning.tile_load * (rows + columns)
         step = max(tuning.tile_product * rows * columns, loads, tuning.tile_latency) + tuning.step_overhead
         finishing = tile.points * columns * (tuning.turned_tile_store if tile.turned else tuning.tile_store)
@@ -494,6 +517,11 @@ class _Choices:
         is_page = distance >= tuning.page_bytes
         penalty = tuning.lost_penalty if is_page and distance % tuning.page_bytes == 0 else tuning.far_penalty
         walking = penalty if is_page else tuning.prefetched_penalty if distance > tuning.near_bytes else 1
+        rows_apart = (
+            abs(e.address.coefficient(tile.tile)) * e.type.bits // 8
+            for e in self.problem.elements[1 - self.problem.side(tile.vector)]
+        )
+        walking *= tuning.far_penalty if max(rows_apart, default=0) > tuning.page_bytes else 1
         return self.problem.steps // words.depth * step * walking + finishing + tuning.tile_overhead
 
     def _finishing(self, tile: Tile) -> float:
@@ -505,8 +533,9 @@ class _Choices:
 
 
 def _rows_of_tiles(axis: Axis, turned: bool) -> int:
-    """Points along an axis that are rows of two tile registers at most: as few as give no more tiles, or, where vectors
-    are to go along them, whole ones of these."""
+    """Points along an axis that are rows of two tile registers at most: as few as give no more tiles, but an even
+    number, since bytes of two rows are stored together; or, where vectors are to go along them, whole ones of these."""
     if turned:
         return min(axis.size, ROWS) if axis.size < 2 * ROWS else 2 * ROWS
-    return -(-axis.size // -(-axis.size // (2 * ROWS)))
+    rows = -(-axis.size // -(-axis.size // (2 * ROWS)))
+    return min(rows + rows % 2, axis.size)

@@ -53,6 +53,10 @@ class TileKnobs:
     fewest_redone: int = 8
     """Points of such a tile beside its vectors at least: those of fewer wait for what they load."""
 
+    rows_written_out: int = 16
+    """Rows of sums in tile registers at most of which what is made of them is written out one after the other, in a
+    loop over the others: of 32 rows LLVM keeps no constant in a register (networks of int8 take 3% longer)."""
+
     fewest_words: int = 4
     """Words of a step in tile registers at least: a product of fewer takes as long as one of 16."""
 

@@ -12,6 +12,7 @@ from opendml.expression.rewriting import substitute
 from opendml.loops.nest import (
     Accumulate,
     At,
+    Beside,
     Block,
     Body,
     Branch,
@@ -45,9 +46,11 @@ from opendml.loops.nest_integers import (
 )
 from opendml.targets.cpu.coalescing import coalesce
 from opendml.targets.cpu.contraction import ContractionKernel
-from opendml.targets.cpu.contractions.tiles import Rest
+from opendml.targets.cpu.contractions.tiles import Rest, rows_together
 from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
+from opendml.targets.cpu.kernel_parts import work_of_values
 from opendml.targets.cpu.nests.asking import Asking
+from opendml.targets.cpu.nests.corners import each_from_here
 from opendml.targets.cpu.nests.kept_rows import unconditional_loads
 from opendml.targets.cpu.nests.long_results import long_results
 from opendml.targets.cpu.nests.sharing import look_of, shared_items
@@ -95,6 +98,9 @@ class _Maker:
         self.sum = Variable("sum", kernel.fold.type)
         self.turned = Variable("turned", kernel.fold.type)
         rows, self.pitch = (kernel.tile_size * kernel.row_count, kernel.vectors * WORDS)
+        self.row_pitch = kernel.row_pitch or kernel.tile_size
+        if kernel.row_pitch:
+            rows = self.row_pitch * (kernel.row_count - 1) + kernel.tile_size
         if kernel.steps_at_once:
             rows, self.pitch = kernel.waiting_sizes
         self.sums = sums or temporary("sums", kernel.fold.type, (rows, self.pitch))
@@ -398,7 +404,7 @@ class _Maker:
         factors = (product.left, product.right)
         by_rows, by_columns = factors if words.operation == "tiles of unsigned rows" else reversed(factors)
         assert isinstance(by_columns, Element)
-        rows = _parts(kernel.tile_size, ROWS) if counts.row is None else (kernel.tile_size,) * counts.rows
+        rows, beside = self._parts_of_rows(counts)
         sums = SumInTiles(
             self.sums,
             self.pitch,
@@ -407,7 +413,7 @@ class _Maker:
             by_columns,
             kernel.tile,
             rows,
-            counts.row,
+            beside,
             kernel.vector,
             (kernel.lanes,) * counts.vectors,
             (*(axis for axis in kernel.fold.axes if axis is not words.axis), words.axis),
@@ -418,13 +424,23 @@ class _Maker:
         here: Integer = Sum(Product(Position(kernel.tile), self.pitch), Position(kernel.vector))
         there = Affine(((base, 1), (kernel.tile, self.pitch), (kernel.vector, 1)), 0)
         if counts.row is not None:
-            pitch = kernel.tile_size * self.pitch
+            pitch = self.row_pitch * self.pitch
             here = Sum(here, Product(Position(counts.row), pitch))
             there = Affine((*there.terms, (counts.row, pitch)), 0)
         rewrite = substitute({Part(kernel.fold, 0): Element(self.sums, there, True)})
         leaf = Leaf(tuple(replace(s, value=rewrite(s.value)) for s in kernel.stores))
         points = self._turned_points(leaf, counts) if kernel.turned else self._points_of_rows(leaf, counts)
-        return (sums, At(base, Difference(0, here), counts.in_rows(points)))
+        asked = () if kernel.turned else self.asking.of_next_rows(counts)
+        return (sums, *asked, At(base, Difference(0, here), counts.in_rows(points)))
+
+    def _parts_of_rows(self, counts: TileCounts) -> tuple[tuple[int, ...], Beside | None]:
+        """Points of the rows in each tile register, and how these are beside one another."""
+        kernel, row = self.kernel, counts.row
+        if row is None:
+            return _parts(kernel.tile_size, ROWS), None
+        together = rows_together(kernel.tile_size, kernel.row_pitch) if kernel.row_pitch else 1
+        points = self.row_pitch * (together - 1) + kernel.tile_size
+        return (points,) * (counts.rows // together), Beside(row, together, together * self.row_pitch)
 
     def _points_of_rows(self, leaf: Leaf, counts: TileCounts) -> Body:
         """The sums of a rectangle whose columns are neighbours in what is stored."""
@@ -432,7 +448,20 @@ class _Maker:
         active = kernel.lanes if kernel.lanes < WORDS else None
         vector: Body = (Points(kernel.vector, WORDS, "vector", (leaf,), active),)
         row: Body = (Points(kernel.vector, counts.vectors, "unrolled", vector, step=WORDS),)
-        return (Points(kernel.tile, kernel.tile_size, "unrolled", row),)
+        together = self._rows_together(kernel.tile_size)
+        points: Body = (Points(kernel.tile, together, "unrolled", row),)
+        if together == kernel.tile_size:
+            return points
+        return each_from_here(kernel.tile, kernel.tile_size // together, points, together)
+
+    def _rows_together(self, size: int) -> int:
+        """How many of so many rows of a tile register are written out one after the other: an even number, if that can
+        be, as bytes of two rows are stored together."""
+        tuning, values = self.target.tuning, [store.value for store in self.kernel.stores]
+        if work_of_values(values, tuning) < tuning.long_results:
+            return size
+        most = min(size, tuning.rows_written_out)
+        return next(n for n in range(most, 0, -1) if size % n == 0 and (n % 2 == 0 or size % 2))
 
     def _turned_points(self, leaf: Leaf, counts: TileCounts) -> Body:
         """Those of which the rows are."""
