@@ -341,13 +341,13 @@ class Beside(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SumInTiles:
-    """The sums, from ``begin`` or 0 on and over all points of ``axes``, of the products ``dot4`` of words ``by_rows`` and
+    """The sums, from 0 on and over all points of ``axes``, of the products ``dot4`` of words ``by_rows`` and
     ``by_columns``, for all points of ``row`` and ``column`` in the parts ``rows`` and ``columns``, one part behind the
     other from where the axes stand; with ``beside``, the parts of the rows begin all where ``row`` stands, each further
     along that axis. They become elements row * ``pitch`` + column of ``target``, counted from there.
 
     Words by rows are a run of memory along ``step``, ``depth`` of them are taken at once, and words by columns one
-    along ``column``, as is what the sums of each column begin with. ``operation`` is that of the instruction that does it. There are two parts of each at most, and
+    along ``column``. ``operation`` is that of the instruction that does it. There are two parts of each at most, and
     their tile registers are fixed: 2 * i + j for the sums of row part i and column part j, 4 + i for the words of the
     rows, and 6 + j for those of the columns.
     """
@@ -365,7 +365,6 @@ class SumInTiles:
     axes: tuple[Axis, ...]
     step: Axis
     depth: int
-    begin: Element | None = None
 
     @property
     def starts(self) -> tuple[tuple[Axis, int], ...]:

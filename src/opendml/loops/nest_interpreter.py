@@ -358,8 +358,6 @@ class _Thread:
         assert all(self._tiles[number] == size for number, size in node.tiles.items())
         rows, columns = sum(node.rows), sum(node.columns)
         total = np.zeros((rows, columns), np.int32)
-        if node.begin is not None:
-            total += self._words(node.begin, place, (node.column, columns))
         steps = [range(0, axis.size, node.depth if axis is node.step else 1) for axis in node.axes]
         for positions in itertools.product(*steps):
             here = replace(place, positions={**place.positions, **dict(zip(node.axes, positions, strict=True))})

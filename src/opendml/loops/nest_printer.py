@@ -350,9 +350,7 @@ def _sum_in_tiles(node: SumInTiles) -> list[str]:
     sides += [(node.row, sum(node.rows) if node.beside is None else node.rows[0]), (node.column, sum(node.columns))]
     ranges = ", ".join(f"{axis.name} + 0..{count}" for axis, count in sides)
     steps = ", ".join(f"{a.name} < {a.size}" + (f" step {node.depth}" if a is node.step else "") for a in node.axes)
-    begin = "" if node.begin is None else f"{node.begin} + "
-    products = f"sum[{steps}]({node.by_rows} dot4 {node.by_columns})"
-    return [f"{node.target.name}[{ranges}] = {begin}{node.operation}, {products}"]
+    return [f"{node.target.name}[{ranges}] = {node.operation}, sum[{steps}]({node.by_rows} dot4 {node.by_columns})"]
 
 
 def _prefetch(node: Prefetch) -> list[str]:

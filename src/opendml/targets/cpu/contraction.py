@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from opendml.expression.affine import Element, loads_of
-from opendml.expression.ir import Axis, Const, Expression, Fold, Tensor
+from opendml.expression.ir import Axis, Const, Fold, Tensor
 from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute
 from opendml.loops.nest import ElementStore
@@ -272,10 +272,8 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
         stores, fold = _reading(problem, panel)
     blocks = (*((axis, 1) for axis in batch), *near, *rows, *parts)
     outer_at_once = steps_of_parts(problem, tile, dict(blocks), across)
-    if not tile.steps_at_once and not outer_at_once:
-        begun = begun_with_terms(stores, fold, {axis for axis in tile.steps if axis is not tile.vector})
-        if tile.words is None or _is_run(begun[1].initial[0], tile.vector):
-            stores, fold = begun
+    if tile.words is None and not tile.steps_at_once and not outer_at_once:
+        stores, fold = begun_with_terms(stores, fold, {axis for axis in tile.steps if axis is not tile.vector})
     return ContractionKernel(
         stores=stores,
         fold=fold,
@@ -312,11 +310,6 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
         serial=problem.points * problem.steps < problem.tuning.serial_work,
         reads=read_by(problem.stores),  # the panel is nobody else's
     )
-
-
-def _is_run(e: Expression, axis: Axis) -> bool:
-    """Whether something lies in memory as it is, along an axis."""
-    return isinstance(e, Element) and e.safe and e.address.is_pure and e.address.coefficient(axis) == 1
 
 
 def _redoes(problem: Problem, tile: Tile) -> bool:

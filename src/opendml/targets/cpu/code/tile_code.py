@@ -18,7 +18,7 @@ from opendml.targets.cpu.words_in_memory import word_in_memory
 
 
 def write_sum_in_tiles(node: SumInTiles, builder: Builder, evaluator: Evaluator, point: Point) -> None:
-    """Zeros, or what the sums begin with in all rows, loops over all axes of the sum with the products inside, and the sums to memory."""
+    """Zeros, loops over all axes of the sum with the products inside, and the sums to memory."""
     instruction = evaluator.instructions.find(node.operation, node.target.type)
     assert instruction is not None
     columns = [(node.column, sum(node.columns[:number])) for number in range(len(node.columns))]
@@ -57,10 +57,7 @@ def write_sum_in_tiles(node: SumInTiles, builder: Builder, evaluator: Evaluator,
         builder.loop("0", str(axis.size), node.depth if axis is node.step else 1, [], inside)
 
     for row, column in pairs:
-        if node.begin is None:
-            write_zero(builder, 2 * row + column)
-        else:
-            load(2 * row + column, node.begin, columns[column], 0, point)
+        write_zero(builder, 2 * row + column)
     step(node.axes, point)
     for row, column in pairs:
         place = Place(node.target, None, node.places[row] * node.pitch + columns[column][1])

@@ -404,7 +404,6 @@ class _Maker:
         factors = (product.left, product.right)
         by_rows, by_columns = factors if words.operation == "tiles of unsigned rows" else reversed(factors)
         assert isinstance(by_columns, Element)
-        (initial,) = kernel.fold.initial
         rows, beside = self._parts_of_rows(counts)
         sums = SumInTiles(
             self.sums,
@@ -420,7 +419,6 @@ class _Maker:
             (*(axis for axis in kernel.fold.axes if axis is not words.axis), words.axis),
             words.axis,
             words.depth,
-            initial if isinstance(initial, Element) else None,
         )
         base = Axis("sums_base", 1 << 40)
         here: Integer = Sum(Product(Position(kernel.tile), self.pitch), Position(kernel.vector))
