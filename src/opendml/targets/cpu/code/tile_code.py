@@ -32,15 +32,14 @@ def write_sum_in_tiles(node: SumInTiles, builder: Builder, evaluator: Evaluator,
         write_tile_load(builder, tile, evaluator.memory.pointer(place), between * place.size)
 
     def products(here: Point) -> None:
-        """Each as soon as what it takes is loaded: loads go on beside products that were begun."""
-        loaded = set[int]()
+        """All loads before the first product: between products they would wait for these to have read the registers,
+        where two threads share a core or what is loaded comes from the second-level cache, a tenth of the time."""
+        between = node.by_columns.address.coefficient(node.step)
+        rows = [(4 + i, by_rows, start, by_rows.address.coefficient(node.row)) for i, start in enumerate(node.starts)]
+        loads = [(6 + j, node.by_columns, start, between) for j, start in enumerate(columns)]
+        for tile, e, start, apart in (rows[0], *loads, *rows[1:]):
+            load(tile, e, start, apart, here)
         for row, column in pairs:
-            if 4 + row not in loaded:
-                load(4 + row, by_rows, node.starts[row], by_rows.address.coefficient(node.row), here)
-            if 6 + column not in loaded:
-                between = node.by_columns.address.coefficient(node.step)
-                load(6 + column, node.by_columns, columns[column], between, here)
-            loaded |= {4 + row, 6 + column}
             instruction.write(builder, 2 * row + column, 4 + row, 6 + column)
 
     def step(axes: Sequence[Axis], here: Point) -> None:
