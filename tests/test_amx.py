@@ -21,7 +21,7 @@ import opendml as dml
 from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.tensor import TensorDesc
-from opendml.expression.affine import Element
+from opendml.expression.affine import Element, bytes_between, loads_of
 from opendml.expression.element_types import I32
 from opendml.expression.integer_folding import dot
 from opendml.expression.interpreter import interpret
@@ -251,6 +251,18 @@ def test_short_rows_of_images_go_on_in_a_tile_register(height: int, width: int, 
     assert steps == rows
     for node in windows:
         assert all(count <= 16 for count in node.rows)
+
+
+def test_rows_of_a_tile_register_are_near_one_another() -> None:
+    """Rows of an image, not of several: each of these would be on a page of its own."""
+
+    def wide(_: dml.Graph, x: Any) -> Any:
+        return layer(layer(layer(x, 32, 512), 512, 64, 3, 3, **PADDED), 64, 32)
+
+    sums = sums_of(list(AMX.generate(execution_of(wide, 8, (32, 7, 7)), in_place=False).nests))
+    (windows,) = (node for node in sums if node.axes[0].size == 3)
+    assert all(bytes_between(e, windows.row) <= 4096 for e in loads_of(windows.by_rows))
+    assert windows.beside is not None and windows.beside.axis.size == windows.row.size == 7
 
 
 def test_what_is_made_of_many_sums_is_a_loop_over_rows() -> None:

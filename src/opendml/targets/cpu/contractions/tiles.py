@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from opendml.expression.affine import Element
+from opendml.expression.affine import Element, bytes_between
 from opendml.expression.ir import Axis, Binary
 from opendml.targets.cpu.contractions.matrix_tiles import MatrixSteps, matrix_steps
 from opendml.targets.cpu.contractions.problem import Problem
@@ -314,7 +314,7 @@ class _Choices:
         if others or tile.turned or tile.tile_size < tile.tile.size or apart % step or apart < step * tile.tile_size:
             return
         together = rows_together(tile.tile_size, apart // step)
-        for count in {together, 2 * together} if together > 1 else ():
+        for count in (together, 2 * together) if together > 1 else ():
             if count <= row.size:
                 yield tile._replace(row=row, row_count=count, row_pitch=apart // step)
 
@@ -517,11 +517,8 @@ class _Choices:
         is_page = distance >= tuning.page_bytes
         penalty = tuning.lost_penalty if is_page and distance % tuning.page_bytes == 0 else tuning.far_penalty
         walking = penalty if is_page else tuning.prefetched_penalty if distance > tuning.near_bytes else 1
-        rows_apart = (
-            abs(e.address.coefficient(tile.tile)) * e.type.bits // 8
-            for e in self.problem.elements[1 - self.problem.side(tile.vector)]
-        )
-        walking *= tuning.far_penalty if max(rows_apart, default=0) > tuning.page_bytes else 1
+        rows_apart = max(bytes_between(e, tile.tile) for e in self.problem.elements[1 - self.problem.side(tile.vector)])
+        walking *= tuning.far_penalty if rows_apart > tuning.page_bytes else 1
         return self.problem.steps // words.depth * step * walking + finishing + tuning.tile_overhead
 
     def _finishing(self, tile: Tile) -> float:

@@ -10,7 +10,8 @@ class AskingKnobs:
     """Of what, and how far ahead."""
 
     far_tile_bytes: int = 256 << 10
-    """Bytes of the factor along the tile axis from which on the next tile's are asked for while sums are done."""
+    """Bytes of the factor along the tile axis from which on the next tile's are asked for while sums are done; and of
+    what is added to sums in tile registers."""
 
     longest_next_row: int = 16 << 10
     """Bytes of all steps of a point up to which the next tile's are asked for: of what is longer than a page only where

@@ -92,8 +92,8 @@ class TileCosts:
     """Loads of contiguous vectors that one costs whose lanes are a few elements apart."""
 
     far_penalty: float = 1.3
-    """How much longer steps take that load scalars from far apart places, vectors each from a page of its own, or
-    vectors that begin anywhere in a line."""
+    """How much longer steps take that load scalars from far apart places, vectors or rows of tile registers each from a
+    page of its own, or vectors that begin anywhere in a line."""
 
     asked_strip_penalty: float = 1.3
     """The same of planes, where each tile asks for all that the next strip loads."""
