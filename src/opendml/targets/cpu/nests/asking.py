@@ -227,25 +227,25 @@ class Asking:
         """What is made of sums in tile registers reads beside them, of the next rows, where these are one run of
         memory: while the strips of some rows are done, each asks for its part of that run. Behind a few steps all that
         a tile reads would be waited for at once."""
-        kernel, steps = self.kernel, self.kernel.tile_steps
-        nodes, line, rows = tuple[Node, ...](), self.target.machine.cache_line, steps[kernel.tile]
+        kernel, nodes = self.kernel, tuple[Node, ...]()
+        if counts.row is not None or kernel.keeps_tiles:
+            return ()
+        steps, line, rows = kernel.tile_steps, self.target.machine.cache_line, kernel.tile_size
         strips = {axis: -(-axis.size // steps[axis]) for axis in kernel.along}
         width = math.prod(axis.size for axis in kernel.along)
         for e in dict.fromkeys(e for store in kernel.stores for e in loads_of_results(store, kernel.fold)):
             is_far = e.tensor.extent * e.type.bits // 8 >= self.target.tuning.far_tile_bytes
             is_run = e.address.coefficient(kernel.vector) == 1 and e.address.coefficient(kernel.tile) == width
-            if not is_far or not is_run or counts.row is not None or kernel.keeps_tiles:
+            if not is_far or not is_run:
                 continue
             part = -(-rows * width // math.prod(strips.values()))
             terms, inner = [(t, c) for t, c in e.address.terms if t not in kernel.along], part
             for axis in reversed(kernel.along):
                 terms += [(axis, inner // steps[axis])] if strips[axis] > 1 else []
                 inner *= strips[axis]
-            first = Affine(tuple(terms), e.address.constant + rows * width)
-            elements = line * 8 // e.type.bits
-            nodes += tuple(
-                Prefetch(e.tensor, Affine(first.terms, first.constant + at)) for at in range(0, part, elements)
-            )
+            first = e.address.constant + rows * width
+            places = range(first, first + part, line * 8 // e.type.bits)
+            nodes += tuple(Prefetch(e.tensor, Affine(tuple(terms), place)) for place in places)
         return nodes
 
     def same_for_all(self, counts: TileCounts) -> Body:

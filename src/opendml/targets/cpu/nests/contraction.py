@@ -97,10 +97,8 @@ class _Maker:
         self.target = target
         self.sum = Variable("sum", kernel.fold.type)
         self.turned = Variable("turned", kernel.fold.type)
-        rows, self.pitch = (kernel.tile_size * kernel.row_count, kernel.vectors * WORDS)
         self.row_pitch = kernel.row_pitch or kernel.tile_size
-        if kernel.row_pitch:
-            rows = self.row_pitch * (kernel.row_count - 1) + kernel.tile_size
+        rows, self.pitch = self.row_pitch * (kernel.row_count - 1) + kernel.tile_size, kernel.vectors * WORDS
         if kernel.steps_at_once:
             rows, self.pitch = kernel.waiting_sizes
         self.sums = sums or temporary("sums", kernel.fold.type, (rows, self.pitch))
@@ -448,13 +446,13 @@ class _Maker:
         active = kernel.lanes if kernel.lanes < WORDS else None
         vector: Body = (Points(kernel.vector, WORDS, "vector", (leaf,), active),)
         row: Body = (Points(kernel.vector, counts.vectors, "unrolled", vector, step=WORDS),)
-        together = self._rows_together(kernel.tile_size)
+        together = self._rows_written_out(kernel.tile_size)
         points: Body = (Points(kernel.tile, together, "unrolled", row),)
         if together == kernel.tile_size:
             return points
         return each_from_here(kernel.tile, kernel.tile_size // together, points, together)
 
-    def _rows_together(self, size: int) -> int:
+    def _rows_written_out(self, size: int) -> int:
         """How many of so many rows of a tile register are written out one after the other: an even number, if that can
         be, as bytes of two rows are stored together."""
         tuning, values = self.target.tuning, [store.value for store in self.kernel.stores]
