@@ -19,16 +19,19 @@ from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.description.graph_paths import graph_input_tensors
 from opendml.expression.ir import Fold
 from opendml.expression.rewriting import walk
-from opendml.expression.statements import Definition, Each, expressions_of, writes_of
+from opendml.expression.statements import Compute, Definition, Each, expressions_of, writes_of
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
+from opendml.llvm.host import machine_of
 from opendml.programs.compiled_graph import compile_graph
+from opendml.targets.cpu.contraction import schedule_contraction
 from opendml.targets.cpu.layouts import laid_out
+from opendml.targets.cpu.microarchitectures import tuning_of
 from opendml.targets.cpu.processor import host_processor
 from opendml.targets.cpu.refine.blocks_of_channels import blocks_of_channels
 from opendml.targets.cpu.refine.refining import refining
+from opendml.targets.cpu.schedule import schedule_compute
 from opendml.targets.cpu.target import CpuTarget, host_target
-from opendml.targets.cpu.tuning import TUNING
 
 Build = Callable[[Any], Any]
 """What makes an output of a graph's input."""
@@ -195,13 +198,38 @@ def test_other_tensors_stay_as_they_are(name: str) -> None:
     assert laid_out(graph, AVX2) is graph
 
 
-@pytest.mark.parametrize("level", ["baseline", "avx512"])
-def test_processors_that_do_not_gain_keep_planes(level: str) -> None:
-    machine = replace(AVX2.machine, vector_bytes=64, vector_registers=32)
-    if level == "baseline":
-        machine = replace(AVX2.machine, vector_bytes=16, vector_registers=16)
+@pytest.mark.parametrize(
+    ("name", "level", "triple"),
+    [
+        ("x86-64", "baseline", "x86_64"),
+        ("znver4", "avx512", "x86_64"),
+        ("znver5", "avx512", "x86_64"),
+        ("generic", "baseline", "aarch64"),
+    ],
+)
+def test_processors_that_do_not_gain_keep_planes(name: str, level: str, triple: str) -> None:
+    machine = replace(machine_of(f"{triple}-unknown-linux-gnu", level), cpu_name=name)
     graph = described(plain)
-    assert laid_out(graph, CpuTarget(machine, TUNING)) is graph
+    assert laid_out(graph, CpuTarget(machine, tuning_of(machine, 2)).tuned(fewest_run_steps=1)) is graph
+
+
+@pytest.mark.parametrize("name", ["emeraldrapids", "sapphirerapids", "skylake-avx512"])
+def test_processors_of_many_wide_registers_gain_by_whole_ones(name: str) -> None:
+    """24 channels, as the second of these tensors has, are one and a half."""
+    machine = replace(machine_of("x86_64-unknown-linux-gnu", "avx512"), cpu_name=name)
+    target = CpuTarget(machine, tuning_of(machine, 2))
+    graph = described(lambda x: layer(layer(layer(layer(x, 32), 256), 24), 16))
+    assert [strides[1] for strides in strides_of(laid_out(graph, target))] == [1, 1]
+
+
+def test_few_points_are_summed_up_with_vectors_of_channels() -> None:
+    """Panels of a large filter are no planes of images, which would be copied: their steps follow one another."""
+    machine = replace(machine_of("x86_64-unknown-linux-gnu", "avx512"), cpu_name="emeraldrapids")
+    target = CpuTarget(machine, tuning_of(machine, 2))
+    graph = laid_out(described(lambda x: layer(layer(x, 1024), 1024), (1, 1024, 7, 7)), target)
+    execution = divide_and_fuse(join(graph, refining(target)), costs=target.costs).execution
+    kernels = [schedule_contraction(s, target) for s in execution.statements if isinstance(s, Compute)]
+    assert [kernel.vector.size for kernel in kernels if kernel is not None] == [16, 16]
 
 
 def test_copies_that_are_widened_lie_as_what_they_are_of() -> None:
@@ -255,13 +283,13 @@ def test_no_bit_differs(name: str, batch: int, type: str) -> None:
 
 def check(graph: GraphDesc, sizes: Sequence[int]) -> None:
     """What processors with few registers compute of a graph, by several threads, fused and not, is what the
-    interpreter does."""
+    interpreter does; what this one computes, too."""
     (given_desc,) = [desc for desc in graph_input_tensors(graph) if desc is not None]
     x = normal(sizes, 7).reshape(given_desc.sizes).astype(given_desc.data_type.dtype)
     expected = np.asarray(dml.Device("reference").compile_graph(graph)(x))
-    tuning = replace(AVX2.tuning, serial_work=0)
-    target = replace(host_processor("avx2"), knobs=tuning)
-    for threads, fusion in ((1, True), (2, False), (7, True)):
+    few = replace(host_processor("avx2"), knobs=replace(AVX2.tuning, serial_work=0))
+    own = replace(host_processor(), knobs=replace(AVX2.tuning, serial_work=0))
+    for target, threads, fusion in ((few, 1, True), (few, 2, False), (few, 7, True), (own, 2, True)):
         program = compile_graph(graph, target=target, thread_count=threads, fusion=fusion)
         assert_identical(np.asarray(program(x)), expected)
 
@@ -335,15 +363,29 @@ def test_windows_that_leave_points_out_of_short_rows_have_copies_of_points() -> 
     assert copy.sizes == (1, 1, 1, 8, 8, 272)
 
 
-def test_channels_of_a_block_lie_side_by_side_as_those_of_all_blocks() -> None:
+def pooled_by_blocks(images: int) -> Each:
+    """The blocks of channels of windows with a pooling behind them."""
     graph = dml.Graph()
-    x = graph.input("float32", [1, 3, 224, 224], name="x")
+    x = graph.input("float32", [images, 3, 224, 224], name="x")
     first = dml.activation_relu(layer(x, 64, 7, strides=[2, 2], start_padding=[3, 3], end_padding=[3, 3]))
     pool = dml.max_pooling(first, window_size=[3, 3], strides=[2, 2], **PADDED).values
     target = AVX2.tuned(blocks_of_channels=1)
     joined = join(laid_out(graph.describe(layer(pool, 32)), target), refining(target))
     definition, _ = blocks_of_channels(divide_and_fuse(joined, costs=target.costs).execution, target.tuning)
     (each,) = [s for s in definition.statements if isinstance(s, Each)]
-    (own,) = each.own
+    return each
+
+
+def test_channels_of_a_block_lie_side_by_side_as_those_of_all_blocks() -> None:
+    (own,) = pooled_by_blocks(1).own
     assert own.sizes == (1, 16, 112, 112)
     assert own.strides == (16 * 112 * 112, 1, 16 * 112, 16)
+
+
+@pytest.mark.parametrize(("images", "count"), [(1, 0), (8, 1)])
+def test_lines_that_poolings_of_a_block_store_are_asked_for(images: int, count: int) -> None:
+    """They are a part of each point's, apart from one another; one image stays in a cache."""
+    pooling = pooled_by_blocks(images).statements[1]
+    assert isinstance(pooling, Compute)
+    kernel = schedule_compute(pooling, AVX2, in_place=False)
+    assert len(kernel.prefetched.keys() & writes_of(pooling)) == count

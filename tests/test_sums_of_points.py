@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,11 @@ from properties import examples
 
 from opendml import operators
 from opendml.description.tensor import TensorDesc
+from opendml.expression.ir import load
+from opendml.expression.statements import Compute
 from opendml.llvm.host import machine_of
 from opendml.targets.cpu.refine.refining import refined_definition
+from opendml.targets.cpu.schedule import schedule_compute
 from opendml.targets.cpu.target import CpuTarget
 
 AVX2 = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx2"))
@@ -57,10 +61,10 @@ def test_no_bit_differs(sizes: Any, **options: Any) -> None:
 
 @pytest.mark.parametrize(
     ("height", "width", "sizes"),
-    [(16, 16, [(64, 24)]), (13, 11, [(64, 24)]), (16, 4, []), (7, 9, []), (1, 9, [])],
+    [(16, 17, [(64, 24)]), (13, 20, [(64, 24)]), (16, 16, []), (16, 4, []), (7, 9, []), (1, 9, [])],
 )
 def test_rows_of_partial_results(height: int, width: int, sizes: list[tuple[int, ...]]) -> None:
-    """Of several rows; a single one, and what is left behind it, is joined at once."""
+    """Of many rows; what few come to, and what is left behind them, is joined at once."""
     assert copies(reduction([1, 24, height, width])) == sizes
     assert copies(reduction([2, 24, height, width])) == [(2, *of_image) for of_image in sizes]
 
@@ -76,3 +80,13 @@ def test_others_are_done_as_ever() -> None:
     assert copies(reduction([1, 4, 16, 16])) == copies(planes) == []
     for desc, channels in ((planes, 24), (reduction([1, 4, 16, 16]), 4)):
         run_operator(desc, [np.random.default_rng(0).normal(size=[1, channels, 16, 16]).astype(np.float32)])
+
+
+@pytest.mark.parametrize("points", [49, 130])
+def test_threads_share_out_means_of_many_points_however_few_they_are(points: int) -> None:
+    """Each is of more loads than a step has."""
+    (mean,) = refined_definition(reduction([8, 1152, 1, points]), AVX2).statements
+    assert isinstance(mean, Compute)
+    copied = Compute(mean.axes, tuple(replace(s, value=load(s.tensor, s.coordinates)) for s in mean.stores))
+    kernels = [schedule_compute(statement, AVX2, in_place=False) for statement in (mean, copied)]
+    assert [kernel.serial for kernel in kernels] == [False, True]

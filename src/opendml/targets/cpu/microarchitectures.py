@@ -134,6 +134,12 @@ _STREAMED_PANEL: Final = 32
 long as what is done with them, and lines that come from the second-level cache delay them. Beside two 1x1 convolutions
 of 7x7 take a tenth less time, 3x3 ones a twentieth."""
 
+_IN_PLANES: Final = ("znver4", "znver5")
+"""Processors of many registers whose channels are planes still: nobody has measured the other layout there."""
+
+_RUN_REGISTERS: Final = 16
+"""``most_run_registers`` of these, and of those whose many registers are narrower than a cache line."""
+
 _STORING: Final[Mapping[str, int]] = dict.fromkeys(("skylake-avx512", "cascadelake", "cooperlake"), 8)
 """Processors of which up to so many threads each are limited by the lines that their core has under way, about ten:
 8 GB/s a core read, in virtual machines less. A store past the caches keeps one of these for longer than an ordinary one
@@ -154,6 +160,9 @@ def tuning_of(
     tuning = tuning.but(sums_side_by_side_bytes=min(tuning.sums_side_by_side_bytes, 3 * registers // 4))
     if machine.vector_registers < tuning.many_registers:
         tuning = tuning.but(fewest_rows=_ROWS_OF_FEW_REGISTERS, last_panel=_LAST_PANEL_OF_FEW_REGISTERS)
+    has_narrow = machine.vector_bytes < machine.cache_line and machine.vector_registers > _RUN_REGISTERS
+    if name in _IN_PLANES or has_narrow:
+        tuning = tuning.but(most_run_registers=_RUN_REGISTERS)
     unit = min(_UNITS.get(name, machine.vector_bytes), machine.vector_bytes)
     tuning = tuning.but(issued=tuning.issued * unit // machine.vector_bytes)
     if name in _NEAR_LAST and len(caches) > 2:

@@ -37,7 +37,8 @@ def prefetched(kernel: ComputeKernel, tuning: Tuning) -> dict[Tensor, int]:
         far = set()
     ahead = {t: distance for t in far if not _is_in_strips(kernel, t, distance)}
     ahead |= {t: rows for t in ahead if (rows := _rows_ahead(kernel, t, distance))}
-    if tuning.stored_prefetch_distance and kernel.stage is None and not kernel.streamed and not folds:
+    are_asked = kernel.stage is None and not kernel.streamed and (not folds or _stores_parts_of_rows(kernel))
+    if tuning.stored_prefetch_distance and are_asked:
         ahead |= {s.tensor: tuning.stored_prefetch_distance for s in kernel.stores if is_far(s.tensor, tuning)}
     for fold in folds:
         for tensor in scattered_by(fold, tuning) & ahead.keys():
@@ -190,6 +191,17 @@ def _rows_ahead(kernel: ComputeKernel, tensor: Tensor, distance: int) -> int:
     run = vector.size * max(map(abs, steps), default=0) * size
     is_far, has_gaps = row > distance and steps == {1}, 0 < 2 * run <= row and not all_folds(kernel)
     return -(-distance // run) * row if is_far or has_gaps else 0
+
+
+def _stores_parts_of_rows(kernel: ComputeKernel) -> bool:
+    """Whether no more than half of what lies in a run is stored, as some of the channels of each point, of which
+    processors do not see by themselves which lines come next."""
+    vector = kernel.vector
+    walked = next((axis for axis in reversed(kernel.outer) if axis.size > 1), None)
+    if vector is None or walked is None:
+        return False
+    steps = [(s.address.coefficient(vector), abs(s.address.coefficient(walked))) for s in kernel.stores]
+    return all(step == 1 and 2 * vector.size <= apart for step, apart in steps)
 
 
 def is_far(tensor: Tensor, tuning: Tuning) -> bool:

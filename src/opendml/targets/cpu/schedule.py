@@ -84,6 +84,7 @@ def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> 
     kernel = _with_rows(_with_tile(kernel, target), target)
     lanes = kernel.tile_size if kernel.transposed else _lanes(kernel, target)
     work = work_of(kernel) * (tuning.line_work if _writes_lines(kernel, target) else 1)
+    work *= 1 + len(elements_of(kernel)) // tuning.loads_a_step
     serial, streamed = work < tuning.serial_work, _is_streamed(kernel, tuning)
     kernel = replace(kernel, lanes=lanes, serial=serial, streamed=streamed)
     kernel = _with_items(_with_stage(kernel, target), tuning)

@@ -21,6 +21,9 @@ class SharingKnobs:
     line_work: int = 8
     """Steps that a point counts as whose store has a line of memory for itself."""
 
+    loads_a_step: int = 8
+    """Loads that a point has for each further step that it counts as: another thread has written what they read."""
+
     items: int = 64
     """Work items that a kernel is cut into at least, where it is large enough: a multiple of usual numbers of
     threads."""

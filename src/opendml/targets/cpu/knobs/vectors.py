@@ -84,6 +84,10 @@ class VectorKnobs:
     row_steps: int = 128
     """Steps of a fold for all the rows that are computed together, which are written out one after the other."""
 
+    most_points_written_out: int = 256
+    """Points of an image up to which folds over them, as means of channels that lie side by side, are written out: what
+    they come to stays in registers. Of 14x14 points they take half the time of partial results in memory."""
+
     rows_side_by_side: int = 4
     """Sums whose partial results are lanes that are done step by step together: what all of them load is loaded once,
     and not pushed out of the nearest cache by what each loads. One row times 512 to 16384 others takes 5 to 30% less

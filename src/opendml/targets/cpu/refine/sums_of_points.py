@@ -1,10 +1,10 @@
 """Folds over the points of an image whose channels lie side by side, as means of channels are.
 
 Their partial results are those of every 64th point or so, by definition. Where points are next to each other these are
-the lanes of a vector. Where channels are, lanes had to be gathered point by point: here they are channels, and partial
-results are elements of a tensor. Rows of all partial results of all channels follow one another in memory, so the first
-statement is a fold over rows that lie there as they are wanted, and the second one joins what it comes to, and the
-points behind the last whole row, in the order of the definition.
+the lanes of a vector. Where channels are, lanes had to be gathered point by point: here they are channels, and the sums
+of few points are written out, in the order of the definition. Of more points partial results are elements of a tensor.
+Rows of all partial results of all channels follow one another in memory, so the first statement is a fold over rows
+that lie there as they are wanted, and the second one joins what it comes to, and the points behind the last whole row.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _in_rows(target: CpuTarget, statement: Statement) -> Refinement | None:
     channel = _channel(fold, statement)
     if channel is None or channel.size < target.machine.lanes(fold.type.bits):
         return None
-    return _Rows(fold, channel, statement).refinement()
+    return _Rows(fold, channel, statement).refinement(target.tuning.most_points_written_out)
 
 
 def _is_plain(fold: Fold) -> bool:
@@ -89,14 +89,16 @@ class _Rows:
         self.place: ElementType = index(self.point).type
         self.found = Refinement()
 
-    def refinement(self) -> Refinement:
-        """The rows, where there are several, and the statement that joins their partial results."""
-        states = self._of_rows() if self.rows > 1 else self._of_first_row()
-        behind = self.rows * self.fold.partials
-        states = [
-            self._next(state, constant(behind + number, self.place)) if number < self.left else state
-            for number, state in enumerate(states)
-        ]
+    def refinement(self, most_points: int) -> Refinement:
+        """The rows, where these have more than ``most_points``, and the statement that joins their partial results."""
+        if self.point.size <= most_points:
+            states = [self._of_points(number, self.point.size) for number in range(self.fold.partials)]
+        else:
+            behind = self.rows * self.fold.partials
+            states = [
+                self._next(state, constant(behind + number, self.place)) if number < self.left else state
+                for number, state in enumerate(self._of_rows())
+            ]
         combine = self.fold.combine
         merge = combine.result if combine.merge is None else combine.merge
         while len(states) > 1:
@@ -117,10 +119,12 @@ class _Rows:
         """A state behind the step at a point."""
         return self._joined(state, self._element(place), self.fold.combine.result)
 
-    def _of_first_row(self) -> list[Expression]:
-        (initial,) = self.fold.initial
-        places = (constant(number, self.place) for number in range(self.fold.partials))
-        return [self._next(initial, place) for place in places]
+    def _of_points(self, first: int, end: int) -> Expression:
+        """The partial result of points from a first one on."""
+        (state,) = self.fold.initial
+        for place in range(first, end, self.fold.partials):
+            state = self._next(state, constant(place, self.place))
+        return state
 
     def _of_rows(self) -> list[Expression]:
         """A tensor of partial results, those of all channels next to one another."""
