@@ -198,6 +198,12 @@ def test_other_tensors_stay_as_they_are(name: str) -> None:
     assert laid_out(graph, AVX2) is graph
 
 
+def target_of(name: str, level: str = "avx512", triple: str = "x86_64") -> CpuTarget:
+    """A processor with the knobs of two threads."""
+    machine = replace(machine_of(f"{triple}-unknown-linux-gnu", level), cpu_name=name)
+    return CpuTarget(machine, tuning_of(machine, 2))
+
+
 @pytest.mark.parametrize(
     ("name", "level", "triple"),
     [
@@ -208,24 +214,21 @@ def test_other_tensors_stay_as_they_are(name: str) -> None:
     ],
 )
 def test_processors_that_do_not_gain_keep_planes(name: str, level: str, triple: str) -> None:
-    machine = replace(machine_of(f"{triple}-unknown-linux-gnu", level), cpu_name=name)
     graph = described(plain)
-    assert laid_out(graph, CpuTarget(machine, tuning_of(machine, 2)).tuned(fewest_run_steps=1)) is graph
+    assert laid_out(graph, target_of(name, level, triple).tuned(fewest_run_steps=1)) is graph
 
 
 @pytest.mark.parametrize("name", ["emeraldrapids", "sapphirerapids", "skylake-avx512"])
 def test_processors_of_many_wide_registers_gain_by_whole_ones(name: str) -> None:
     """24 channels, as the second of these tensors has, are one and a half."""
-    machine = replace(machine_of("x86_64-unknown-linux-gnu", "avx512"), cpu_name=name)
-    target = CpuTarget(machine, tuning_of(machine, 2))
+    target = target_of(name)
     graph = described(lambda x: layer(layer(layer(layer(x, 32), 256), 24), 16))
     assert [strides[1] for strides in strides_of(laid_out(graph, target))] == [1, 1]
 
 
 def test_few_points_are_summed_up_with_vectors_of_channels() -> None:
     """Panels of a large filter are no planes of images, which would be copied: their steps follow one another."""
-    machine = replace(machine_of("x86_64-unknown-linux-gnu", "avx512"), cpu_name="emeraldrapids")
-    target = CpuTarget(machine, tuning_of(machine, 2))
+    target = target_of("emeraldrapids")
     graph = laid_out(described(lambda x: layer(layer(x, 1024), 1024), (1, 1024, 7, 7)), target)
     execution = divide_and_fuse(join(graph, refining(target)), costs=target.costs).execution
     kernels = [schedule_contraction(s, target) for s in execution.statements if isinstance(s, Compute)]

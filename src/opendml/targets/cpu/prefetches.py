@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opendml.expression.affine import Element, bytes_between, loads_of
+from opendml.expression.affine import Affine, Element, bytes_between, loads_of
 from opendml.expression.ir import Axis, Expression, Fold, Tensor
 from opendml.expression.rewriting import walk
 from opendml.targets.cpu.kernel_parts import (
@@ -185,8 +185,7 @@ def _rows_ahead(kernel: ComputeKernel, tensor: Tensor, distance: int) -> int:
     if vector is None or kernel.tile is not None or folds_along_vector(kernel) or 2 * vector.size * size > distance:
         return 0
     places = {e.address for e in elements_of(kernel) if e.tensor == tensor}
-    walked = [axis for axis in reversed(kernel.outer) if axis.size > 1]
-    rows = {next((abs(step) * size for axis in walked if (step := place.coefficient(axis))), 0) for place in places}
+    rows = {_row_apart(kernel, place) * size for place in places}
     steps, row = {place.coefficient(vector) for place in places}, min(rows - {0}, default=0)
     run = vector.size * max(map(abs, steps), default=0) * size
     is_far, has_gaps = row > distance and steps == {1}, 0 < 2 * run <= row and not all_folds(kernel)
@@ -197,11 +196,15 @@ def _stores_parts_of_rows(kernel: ComputeKernel) -> bool:
     """Whether no more than half of what lies in a run is stored, as some of the channels of each point, of which
     processors do not see by themselves which lines come next."""
     vector = kernel.vector
-    walked = next((axis for axis in reversed(kernel.outer) if axis.size > 1), None)
-    if vector is None or walked is None:
-        return False
-    steps = [(s.address.coefficient(vector), abs(s.address.coefficient(walked))) for s in kernel.stores]
-    return all(step == 1 and 2 * vector.size <= apart for step, apart in steps)
+    return vector is not None and all(
+        s.address.coefficient(vector) == 1 and 2 * vector.size <= _row_apart(kernel, s.address) for s in kernel.stores
+    )
+
+
+def _row_apart(kernel: ComputeKernel, place: Affine) -> int:
+    """Elements from a row to the one that a kernel goes through next; 0: there is none."""
+    steps = (abs(place.coefficient(axis)) for axis in reversed(kernel.outer) if axis.size > 1)
+    return next((step for step in steps if step), 0)
 
 
 def is_far(tensor: Tensor, tuning: Tuning) -> bool:

@@ -141,7 +141,6 @@ class _Choices:
         self._has_products_apart = operation == "dot2" or self._has_sums_of_pairs
         has_broadcasts = problem.machine.has("avx512f")
         self._loads_of_scalar = self.tuning.broadcast_loads if has_broadcasts else self.tuning.scalar_loads
-        self._panel_bytes = self.tuning.filter_panel_registers * problem.machine.vector_bytes
         self._known_loading: dict[Any, _Loading] = {}
 
     def tiles(self) -> Iterator[Tile]:
@@ -503,9 +502,10 @@ class _Choices:
 
     def _has_far_planes(self, side: int) -> bool:
         """Whether a factor is of planes of several images, not of panels, and more than stays in a near cache."""
-        own, panel = self.problem.sides[side] - self.problem.sides[1 - side], self._panel_bytes
-        is_large = self.problem.bytes_of(self.problem.elements[side]) >= self.tuning.far_planes_bytes
-        return len(own) > 1 and is_large and all(d > panel for d in self.problem.distances(side) or [0])
+        own = self.problem.sides[side] - self.problem.sides[1 - side]
+        panel = self.tuning.filter_panel_registers * self.problem.machine.vector_bytes
+        are_planes = len(own) > 1 and all(d > panel for d in self.problem.distances(side) or [0])
+        return are_planes and self.problem.bytes_of(self.problem.elements[side]) >= self.tuning.far_planes_bytes
 
     def _matrix_cost(self, tile: Tile, words: MatrixSteps) -> float:
         """The same in tile registers."""

@@ -85,20 +85,17 @@ class _Rows:
     def __init__(self, fold: Fold, channel: Axis, statement: Compute) -> None:
         self.fold, self.channel, self.statement = fold, channel, statement
         (self.point,) = fold.axes
-        self.rows, self.left = divmod(self.point.size, fold.partials)
         self.place: ElementType = index(self.point).type
         self.found = Refinement()
 
     def refinement(self, most_points: int) -> Refinement:
         """The rows, where these have more than ``most_points``, and the statement that joins their partial results."""
+        count, rows = self.fold.partials, self.point.size // self.fold.partials
         if self.point.size <= most_points:
-            states = [self._of_points(number, self.point.size) for number in range(self.fold.partials)]
+            states, first = [*self.fold.initial] * count, 0
         else:
-            behind = self.rows * self.fold.partials
-            states = [
-                self._next(state, constant(behind + number, self.place)) if number < self.left else state
-                for number, state in enumerate(self._of_rows())
-            ]
+            states, first = self._of_rows(rows), rows * count
+        states = [self._with_points(state, first + number) for number, state in enumerate(states)]
         combine = self.fold.combine
         merge = combine.result if combine.merge is None else combine.merge
         while len(states) > 1:
@@ -115,21 +112,16 @@ class _Rows:
         combine = self.fold.combine
         return substitute({combine.left[0]: left, combine.right[0]: right})(result[0])
 
-    def _next(self, state: Expression, place: Expression) -> Expression:
-        """A state behind the step at a point."""
-        return self._joined(state, self._element(place), self.fold.combine.result)
-
-    def _of_points(self, first: int, end: int) -> Expression:
-        """The partial result of points from a first one on."""
-        (state,) = self.fold.initial
-        for place in range(first, end, self.fold.partials):
-            state = self._next(state, constant(place, self.place))
+    def _with_points(self, state: Expression, first: int) -> Expression:
+        """A partial result behind the steps at those of its points that are not before ``first``."""
+        for place in range(first, self.point.size, self.fold.partials):
+            state = self._joined(state, self._element(constant(place, self.place)), self.fold.combine.result)
         return state
 
-    def _of_rows(self) -> list[Expression]:
+    def _of_rows(self, rows: int) -> list[Expression]:
         """A tensor of partial results, those of all channels next to one another."""
         fold, count = self.fold, self.fold.partials
-        row, within = Axis("row", self.rows), Axis("within", count)
+        row, within = Axis("row", rows), Axis("within", count)
         element = self._element(index(row) * count + index(within))
         folded = Part(Fold((row,), fold.initial, (element,), fold.combine), 0)
         moving = Dependencies().of(folded)
