@@ -110,7 +110,32 @@ def one_dimension(x: Any) -> Any:
     return layer(layer(rows, 32, 3, start_padding=[1], end_padding=[1]), 16)
 
 
+def by_points(x: Any) -> Any:
+    """The channels of depthwise windows are the last dimension of what normalises them, and of the layers behind that,
+    whose results are added as they are."""
+    first = layer(x, 32)
+    single = layer(first, 32, 3, groups=32, **PADDED)
+    points = dml.mean_variance_normalization(single.transpose([0, 2, 3, 1]), axes=[3])
+    second = dml.add(first, matrix_layer(points, 32).transpose([0, 3, 1, 2]))
+    return layer(dml.activation_relu(second), 16, 3, **PADDED)
+
+
+def matrix_layer(x: Any, outputs: int) -> Any:
+    """All points of a tensor with the channels as the last dimension times a matrix that is a constant."""
+    rows = x.packed().reshape(-1, x.sizes[-1])
+    found = dml.gemm(rows, (normal([x.sizes[-1], outputs], outputs) / 8).astype(x.data_type.dtype))
+    return found.reshape(*x.sizes[:-1], outputs)
+
+
+def points_from_outside(x: Any) -> Any:
+    """Depthwise windows over what is given with the channels as the last dimension."""
+    last = x.reshape(x.sizes[0], *x.sizes[2:], x.sizes[1]).transpose([0, 3, 1, 2])
+    return layer(dml.add(layer(last, 32, 3, groups=32, **PADDED), last), 16)
+
+
 RUNS: Final[dict[str, tuple[Build, int]]] = {
+    "by points": (by_points, 4),
+    "points from outside": (points_from_outside, 2),
     "plain": (plain, 1),
     "residual": (residual, 5),
     "joined": (joined, 4),
@@ -155,7 +180,14 @@ def single_from_outside(x: Any) -> Any:
     return layer(layer(x, x.sizes[1], 3, groups=x.sizes[1], **PADDED), 16)
 
 
+def columns(x: Any) -> Any:
+    """Who reads it goes along the columns."""
+    first = layer(x, 32)
+    return dml.add(layer(first, 32).transpose([0, 1, 3, 2]), first.transpose([0, 1, 3, 2])).packed()
+
+
 PLANES: Final[dict[str, Build]] = {
+    "columns": columns,
     "multiplied": multiplied,
     "single from outside": single_from_outside,
     "narrow": narrow,
@@ -309,7 +341,9 @@ def random_network(x: Any, random: Random) -> Any:
     made = [x]
     for _ in range(random.randint(2, 8)):
         at = random.choice(made[-3:])
-        kind = random.choice(["points", "points", "windows", "depthwise", "sum", "activation", "pooling", "join"])
+        kind = random.choice(
+            ["points", "points", "windows", "depthwise", "sum", "activation", "pooling", "join", "normalized", "matrix"]
+        )
         alike = [one for one in made if one.sizes == at.sizes and one is not at]
         if kind == "points":
             made.append(layer(at, random.choice([8, 16, 24, 40, 256])))
@@ -319,6 +353,12 @@ def random_network(x: Any, random: Random) -> Any:
             made.append(layer(at, at.sizes[1], 3, groups=at.sizes[1], **PADDED))
         elif kind == "sum" and alike:
             made.append(dml.add(at, random.choice(alike)))
+        elif kind == "normalized":
+            points = dml.mean_variance_normalization(at.transpose([0, 2, 3, 1]), axes=[3])
+            made.append(points.transpose([0, 3, 1, 2]))
+        elif kind == "matrix":
+            order, back = random.choice([([0, 2, 3, 1], [0, 3, 1, 2]), ([2, 0, 3, 1], [1, 3, 0, 2])])
+            made.append(matrix_layer(at.transpose(order), random.choice([16, 32])).transpose(back))
         elif kind == "join" and alike:
             made.append(dml.join([at, random.choice(alike)], axis=1))
         elif kind == "pooling":

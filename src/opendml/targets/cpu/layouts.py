@@ -27,11 +27,11 @@ from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.description.graph_paths import GraphInput, NodeInput, NodeOutput, node_inputs, node_outputs, sources, uses
 from opendml.description.tensor import TensorDesc
 from opendml.expression.affine import Affine, affine
-from opendml.expression.ir import Fold, Load, Tensor
+from opendml.expression.ir import Fold, Load, Tensor, packed_strides
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import Compute, Definition, expressions_of
 from opendml.targets.cpu.refine.convolutions import Windows, windows_of
-from opendml.targets.cpu.refine.refinement import CHANNEL, has_channel_runs, pitch_of_run
+from opendml.targets.cpu.refine.refinement import CHANNEL, are_side_by_side, has_channel_runs, pitch_of_run
 from opendml.targets.cpu.refine.sums import sum_of
 from opendml.targets.cpu.refine.sums_of_points import fold_of_points
 from opendml.targets.cpu.target import CpuTarget
@@ -53,7 +53,7 @@ def laid_out(graph: GraphDesc, target: CpuTarget) -> GraphDesc:
         desc = _in_runs(own, target)
         changed[source.node]["output", source.output] = desc
         for reader in tensors_between.readers[source]:
-            changed[reader.node]["input", reader.input] = desc
+            changed[reader.node]["input", reader.input] = _seen_by(tensors_between.orders[reader], desc)
     nodes = list(graph.nodes)
     for number, tensors in changed.items():
         node = nodes[number]
@@ -81,6 +81,13 @@ def _in_runs(desc: TensorDesc, target: CpuTarget) -> TensorDesc:
     pitch = pitch_of_run(channels, desc.data_type.bits, target)
     strides = [pitch * math.prod(places[d + 1 :]) for d in range(len(places))]
     return TensorDesc(desc.data_type, desc.sizes, [pitch * math.prod(places), 1, *strides], flags=desc.flags)
+
+
+def _seen_by(order: Sequence[int], desc: TensorDesc) -> TensorDesc:
+    """The tensor as one sees it for whom its dimensions come in this order."""
+    assert desc.strides is not None
+    sizes, strides = ([values[d] for d in order] for values in (desc.sizes, desc.strides))
+    return TensorDesc(desc.data_type, sizes, strides, flags=desc.flags)
 
 
 def _with_tensors(operator: Operator, tensors: Mapping[tuple[str, int], TensorDesc]) -> Operator:
@@ -113,12 +120,15 @@ class _Tie:
     is_free: bool = True
     sums: list[_PointSums] = field(default_factory=list)
     """Those that read one of them."""
+    is_read_by_points: bool = False
+    """Whether somebody reads one of them with the channels as the last dimension."""
 
     def join(self, other: _Tie) -> None:
         """All of both."""
         self.members |= other.members
         self.is_free &= other.is_free
         self.sums += other.sums
+        self.is_read_by_points |= other.is_read_by_points
 
 
 class _Tensors:
@@ -130,6 +140,8 @@ class _Tensors:
         self.outputs = {NodeOutput(e.from_node_index, e.from_node_output_index) for e in graph.output_edges}
         self.read, self.written = node_inputs(graph), node_outputs(graph)
         self.lanes = target.machine.lanes(32)
+        self.orders: dict[NodeInput, tuple[int, ...]] = {}
+        """Which dimension of a tensor each one is for those who read it."""
         written = (source for source in self.readers if isinstance(source, NodeOutput))
         self.ties = {source: _Tie({source}) for source in written if self._may_be(source)}
 
@@ -140,14 +152,16 @@ class _Tensors:
                 self._see(number, node.operator)
         chosen = {source for source, tie in self.ties.items() if tie.is_free}
         while True:
-            left = {s for s in chosen if not any(self._gains(sums, chosen) for sums in self.ties[s].sums)}
+            left = {source for source in chosen if not self._gains(self.ties[source], chosen)}
             if not left:
                 return sorted(chosen)
             chosen -= left
 
-    def _gains(self, sums: _PointSums, others: Collection[NodeOutput]) -> bool:
-        """Whether sums take less time: those of tiles that are stored as they are, and long ones."""
-        return sums.channels >= self.target.tuning.fewest_run_steps or sums.output in others
+    def _gains(self, tie: _Tie, others: Collection[NodeOutput]) -> bool:
+        """Whether something takes less time: what goes along the channels of each point, sums of tiles that are stored
+        as they are, and long ones."""
+        least = self.target.tuning.fewest_run_steps
+        return tie.is_read_by_points or any(s.channels >= least or s.output in others for s in tie.sums)
 
     def _may_be(self, source: NodeOutput) -> bool:
         """Whether a tensor's layout is the graph's own matter, and it has channels."""
@@ -157,14 +171,16 @@ class _Tensors:
         if own is None or own.data_type not in FLOATS or own.rank < CHANNEL + 2 or not own.is_packed:
             return False
         is_whole = own.sizes[CHANNEL] % self.lanes == 0 and math.prod(own.sizes[CHANNEL + 1 :]) > 1
-        return is_whole and own.total_size_in_bytes == own.minimum_size_in_bytes and self._is_read_alike(source, own)
+        return is_whole and own.total_size_in_bytes == own.minimum_size_in_bytes and self._is_read_whole(source, own)
 
-    def _is_read_alike(self, source: NodeOutput, own: TensorDesc) -> bool:
+    def _is_read_whole(self, source: NodeOutput, own: TensorDesc) -> bool:
+        """Whether all who read a tensor read all of its elements, each once, in whatever order of dimensions."""
         for reader in self.readers[source]:
             desc = self.read(reader.node)[reader.input]
-            is_alike = desc is not None and desc.data_type is own.data_type and desc.sizes == own.sizes
-            if desc is None or not is_alike or not desc.is_packed or desc.flags != own.flags:
+            order = None if desc is None or (desc.data_type, desc.flags) != (own.data_type, own.flags) else _order(desc, own)
+            if order is None:
                 return False
+            self.orders[reader] = order
         return True
 
     def _see(self, number: int, operator: Operator) -> None:
@@ -173,7 +189,11 @@ class _Tensors:
         if not inputs and not outputs:
             return
         definition = operator.define()
-        known = {definition.inputs[i]: source for i, source in inputs}
+        turned = [(i, source) for i, source in inputs if self._is_turned(NodeInput(number, i))]
+        for i, source in turned:
+            self.ties[source].is_read_by_points |= self.orders[NodeInput(number, i)][-1] == CHANNEL
+            self.ties[source].is_free &= self.orders[NodeInput(number, i)][-1] == CHANNEL
+        known = {definition.inputs[i]: source for i, source in inputs if (i, source) not in turned}
         known |= {definition.outputs[i]: source for i, source in outputs}
         windows = _windows(definition)
         if windows is not None and windows.is_of_single_channels and windows.group.size > 1:
@@ -185,14 +205,19 @@ class _Tensors:
             if image in known and max(windows.tap_counts) == 1:
                 self.ties[known[image]].sums.append(_PointSums(windows.inner.size, NodeOutput(number, 0)))
             return
-        self._see_along(known, _followed(definition))
+        apart = {definition.inputs[i] for i, _ in turned}
+        self._see_along(known, [tensor for tensor in _followed(definition) if tensor not in apart])
+
+    def _is_turned(self, reader: NodeInput) -> bool:
+        """Whether somebody reads a tensor with its dimensions in another order."""
+        return self.orders[reader] != tuple(range(len(self.orders[reader])))
 
     def _see_along(self, known: Mapping[Tensor | None, NodeOutput], followed: Sequence[Tensor]) -> None:
         """What an operator asks that goes along the channels of some of its tensors, and of no others."""
         self._bar(source for tensor, source in known.items() if tensor not in followed)
         tied = [known[tensor] for tensor in followed if tensor in known]
         self._tie(tied)
-        if len(tied) < len(followed):
+        if not all(tensor in known or are_side_by_side(tensor) for tensor in followed):
             self._bar(tied)
 
     def _tensors_of(self, number: int) -> tuple[list[tuple[int, NodeOutput]], list[tuple[int, NodeOutput]]]:
@@ -225,6 +250,18 @@ class _Tensors:
             if first is not other:
                 first.join(other)
                 self.ties |= dict.fromkeys(other.members, first)
+
+
+def _order(desc: TensorDesc, own: TensorDesc) -> tuple[int, ...] | None:
+    """Which dimension of a packed tensor each one of a view is that shows all of it; None where it shows something
+    else."""
+    strides = packed_strides(own.sizes)
+    large = {(size, stride): d for d, (size, stride) in enumerate(zip(own.sizes, strides, strict=True)) if size > 1}
+    small = iter([d for d, size in enumerate(own.sizes) if size == 1])
+    shown = zip(desc.sizes, desc.effective_strides, strict=True)
+    order = [large.get((size, stride)) if size > 1 else next(small, None) for size, stride in shown]
+    found = [d for d in order if d is not None]
+    return tuple(found) if sorted(found) == [*range(own.rank)] and len(found) == len(order) else None
 
 
 def _windows(definition: Definition) -> Windows | None:
