@@ -35,6 +35,9 @@ BLOCKS = replace(
 PHASES = replace(BLOCKS, border_steps=0, overlapping_steps=0)
 """Windows that reach over an end are in phases, however small they are."""
 
+LONG = replace(BLOCKS, near_window_steps=4, long_window_rows=6)
+"""Windows of few steps, too, have many rows."""
+
 
 def arrays_of(desc: operators.Convolution) -> list[Array | None]:
     random = np.random.default_rng(0)
@@ -53,7 +56,7 @@ ways = st.tuples(st.integers(1, 3), st.integers(1, 3))
 @examples(80)
 @given(
     sizes=st.tuples(st.integers(1, 2), st.integers(8, 40), st.integers(1, 9), st.integers(1, 19)),
-    window=st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    window=st.tuples(st.integers(1, 7), st.integers(1, 7)),
     strides=ways,
     dilations=ways,
     start=pairs,
@@ -61,7 +64,9 @@ ways = st.tuples(st.integers(1, 3), st.integers(1, 3))
     type=st.sampled_from(["FLOAT32", "FLOAT16"]),
     mode=st.sampled_from(["CROSS_CORRELATION", "CONVOLUTION"]),
     gap=st.sampled_from([0, 3, 16]),
-    tuning=st.sampled_from([TUNING, BLOCKS, replace(BLOCKS, border_steps=1 << 20), replace(BLOCKS, items=1), PHASES]),
+    tuning=st.sampled_from(
+        [TUNING, BLOCKS, replace(BLOCKS, border_steps=1 << 20), replace(BLOCKS, items=1), PHASES, LONG]
+    ),
 )
 def test_no_bit_differs(sizes: Any, window: Any, start: Any, end: Any, tuning: Tuning, **options: Any) -> None:
     """Nor is anything touched beside the tensors."""
@@ -132,6 +137,38 @@ def test_points_whose_windows_overlap_share_what_they_load(padding: int) -> None
     ends = (padding, padding)
     rows = kernel_of(depthwise([1, 24, 9, 14], start=ends, end=ends)).rows
     assert rows is not None and rows.together == 4 and rows.step == rows.reach == 24
+
+
+@pytest.mark.parametrize(("window", "level", "together"), [(5, "avx512", 4), (7, "avx512", 7), (7, "avx2", 4)])
+def test_more_points_of_long_windows_share_what_they_load(window: int, level: str, together: int) -> None:
+    """Where there are registers for their sums and the weights of a row of the filter. Planes stay as they are."""
+    target = CpuTarget(machine_of("x86_64-unknown-linux-gnu", level))
+    ends = (window // 2, window // 2)
+    rows = kernel_of(depthwise([1, 64, 9, 14], (window, window), start=ends, end=ends), target).rows
+    assert rows is not None and rows.together == together
+    wide = kernel_of(planes([1, 64, 9, 14], window), target).rows
+    assert wide is not None and wide.together <= 5
+
+
+def planes(sizes: list[int], window: int) -> operators.Convolution:
+    """Depthwise windows over planes."""
+    plane = TensorDesc("FLOAT32", sizes)
+    filter = TensorDesc("FLOAT32", [sizes[1], 1, window, window])
+    ends = [window // 2] * 2
+    return operators.Convolution(
+        input_tensor=plane,
+        filter_tensor=filter,
+        output_tensor=plane,
+        mode="CROSS_CORRELATION",
+        direction="FORWARD",
+        dimension_count=2,
+        strides=[1, 1],
+        dilations=[1, 1],
+        start_padding=ends,
+        end_padding=ends,
+        output_padding=[0, 0],
+        group_count=sizes[1],
+    )
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,11 @@ class _Tensors:
         """Whether all who read a tensor read all of its elements, each once, in whatever order of dimensions."""
         for reader in self.readers[source]:
             desc = self.read(reader.node)[reader.input]
-            order = None if desc is None or (desc.data_type, desc.flags) != (own.data_type, own.flags) else _order(desc, own)
+            order = (
+                None
+                if desc is None or (desc.data_type, desc.flags) != (own.data_type, own.flags)
+                else _order(desc, own)
+            )
             if order is None:
                 return False
             self.orders[reader] = order

@@ -530,7 +530,10 @@ def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     if len(loads) != 1 or not taps or any(abs(s.address.coefficient(vector)) != 1 for s in kernel.stores):
         return kernel
     registers = -(-vector.size * max(_access_bytes(kernel)) // target.machine.vector_bytes)
-    most = min(tuning.row_registers // min(registers, 2), max(tuning.row_steps // steps, tuning.least_rows), axis.size)
+    most = min(tuning.row_registers // min(registers, 2), max(tuning.row_steps // steps, tuning.least_rows))
+    is_across = all(abs(a.coefficient(tap)) >= vector.size for a, tap in taps)
+    if steps > tuning.near_window_steps and is_across and not target.has_few_registers:
+        most = max(most, tuning.long_window_rows)
     count = -(-axis.size // -(-axis.size // most))
     ways = [Rows(axis, count, axis.size, tap, a.coefficient(axis), a.coefficient(tap)) for a, tap in taps]
     rows = min(ways, key=lambda way: _different(way) / way.tap.size)
