@@ -120,6 +120,23 @@ def by_points(x: Any) -> Any:
     return layer(dml.activation_relu(second), 16, 3, **PADDED)
 
 
+def by_points_of_rows(x: Any) -> Any:
+    """The same of one dimension, of which somebody else takes the mean of each channel."""
+    rows = x.reshape(x.sizes[0], x.sizes[1], -1)
+    first = layer(rows, 32, 3, start_padding=[1], end_padding=[1])
+    points = dml.mean_variance_normalization(first.transpose([0, 2, 1]), axes=[2])
+    factors = dml.reduce(first, "AVERAGE", axes=[2])
+    return layer(dml.multiply(points.transpose([0, 2, 1]), factors), 16, 3)
+
+
+def by_points_of_volumes(x: Any) -> Any:
+    """The same of three, in whose planes others go along, too."""
+    volumes = x.reshape(x.sizes[0], x.sizes[1], 3, 3, -1)
+    first = dml.activation_relu(layer(volumes, 48, 3, start_padding=[1] * 3, end_padding=[1] * 3))
+    pooled = dml.max_pooling(first, window_size=[2, 2, 2], strides=[1, 1, 2]).values
+    return dml.mean_variance_normalization(pooled.transpose([0, 2, 3, 4, 1]), axes=[4])
+
+
 def matrix_layer(x: Any, outputs: int) -> Any:
     """All points of a tensor with the channels as the last dimension times a matrix that is a constant."""
     rows = x.packed().reshape(-1, x.sizes[-1])
@@ -136,6 +153,8 @@ def points_from_outside(x: Any) -> Any:
 RUNS: Final[dict[str, tuple[Build, int]]] = {
     "by points": (by_points, 4),
     "points from outside": (points_from_outside, 2),
+    "by points of rows": (by_points_of_rows, 1),
+    "by points of volumes": (by_points_of_volumes, 3),
     "plain": (plain, 1),
     "residual": (residual, 5),
     "joined": (joined, 4),

@@ -35,7 +35,7 @@ BLOCKS = replace(
 PHASES = replace(BLOCKS, border_steps=0, overlapping_steps=0)
 """Windows that reach over an end are in phases, however small they are."""
 
-LONG = replace(BLOCKS, near_window_steps=4, long_window_rows=6)
+LONG = replace(BLOCKS, near_window_steps=4, most_window_rows=6)
 """Windows of few steps, too, have many rows."""
 
 
@@ -139,15 +139,25 @@ def test_points_whose_windows_overlap_share_what_they_load(padding: int) -> None
     assert rows is not None and rows.together == 4 and rows.step == rows.reach == 24
 
 
-@pytest.mark.parametrize(("window", "level", "together"), [(5, "avx512", 4), (7, "avx512", 7), (7, "avx2", 4)])
+@pytest.mark.parametrize(("window", "level", "together"), [(5, "avx512", 4), (7, "avx512", 8), (7, "avx2", 4)])
 def test_more_points_of_long_windows_share_what_they_load(window: int, level: str, together: int) -> None:
     """Where there are registers for their sums and the weights of a row of the filter. Planes stay as they are."""
     target = CpuTarget(machine_of("x86_64-unknown-linux-gnu", level))
     ends = (window // 2, window // 2)
-    rows = kernel_of(depthwise([1, 64, 9, 14], (window, window), start=ends, end=ends), target).rows
+    rows = kernel_of(depthwise([1, 64, 9, 16], (window, window), start=ends, end=ends), target).rows
     assert rows is not None and rows.together == together
-    wide = kernel_of(planes([1, 64, 9, 14], window), target).rows
+    wide = kernel_of(planes([1, 64, 9, 16], window), target).rows
     assert wide is not None and wide.together <= 5
+
+
+@pytest.mark.parametrize(("width", "together"), [(7, 7), (8, 4), (10, 5), (11, 4), (14, 7), (28, 4)])
+def test_no_points_are_left_over_where_more_together_leave_none(width: int, together: int) -> None:
+    """With few registers it is four of 14 points, of which two are computed twice."""
+    desc = depthwise([1, 64, 9, width], start=(1, 1), end=(1, 1))
+    many = kernel_of(desc, CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512"))).rows
+    few = kernel_of(desc).rows
+    assert many is not None and few is not None
+    assert (many.together, few.together) == (together, 4)
 
 
 def planes(sizes: list[int], window: int) -> operators.Convolution:

@@ -8,7 +8,9 @@ descriptors at both ends of an edge, which say all there is to say. No operator 
 
 An operator that goes along channels in what it reads and writes, as activations, residual sums, joins, poolings, means
 of channels and depthwise convolutions do, has them side by side in all of that or in nothing. Convolutions of all
-channels have them in either, one as well as the other.
+channels have them in either, one as well as the other. Some read a tensor in another order of its dimensions, as what
+normalises the channels of each point does, and the products of points behind that: where the channels are the last
+dimension for them, they gain by nothing more. What lies so already, as such products' own results do, binds nobody.
 """
 
 from __future__ import annotations

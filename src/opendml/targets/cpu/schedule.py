@@ -531,15 +531,24 @@ def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
         return kernel
     registers = -(-vector.size * max(_access_bytes(kernel)) // target.machine.vector_bytes)
     most = min(tuning.row_registers // min(registers, 2), max(tuning.row_steps // steps, tuning.least_rows))
-    is_across = all(abs(a.coefficient(tap)) >= vector.size for a, tap in taps)
-    if steps > tuning.near_window_steps and is_across and not target.has_few_registers:
-        most = max(most, tuning.long_window_rows)
-    count = -(-axis.size // -(-axis.size // most))
+    widest = most
+    if all(abs(a.coefficient(tap)) >= vector.size for a, tap in taps) and not target.has_few_registers:
+        widest = max(most, tuning.most_window_rows)
+        most = widest if steps > tuning.near_window_steps else most
+    count = _even_part(axis.size, most, widest)
     ways = [Rows(axis, count, axis.size, tap, a.coefficient(axis), a.coefficient(tap)) for a, tap in taps]
     rows = min(ways, key=lambda way: _different(way) / way.tap.size)
     if not conditions and _different(rows) == count * rows.tap.size:
         return kernel
     return replace(kernel, shared=tuple(shared), rows=rows)
+
+
+def _even_part(size: int, most: int, widest: int) -> int:
+    """How many of so many points are computed together: at most ``most``, as evenly as can be, or up to ``widest``
+    where only these leave nothing over that is computed twice."""
+    part = -(-size // -(-size // most))
+    wider = (count for count in range(most + 1, widest + 1) if size % count == 0)
+    return part if size % part == 0 else next(wider, part)
 
 
 def _different(rows: Rows) -> int:

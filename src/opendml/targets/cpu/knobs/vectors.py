@@ -105,10 +105,12 @@ class VectorKnobs:
     least_rows: int = 4
     """Rows that are computed together however many steps these are, since what they load is shared."""
 
-    long_window_rows: int = 8
-    """Rows of windows of more than ``near_window_steps`` steps, whose channels lie side by side, that are computed
-    together where there are many registers: half of them are sums, the others the weights of a row of a filter.
-    Depthwise convolutions of 7x7 taps take 3% (28x28) to a third (7x7) less time than with four (Emerald Rapids)."""
+    most_window_rows: int = 8
+    """Rows of windows whose channels lie side by side that are computed together where there are many registers: half
+    of them are sums, the others the weights of a row of a filter. So many if a window has more than
+    ``near_window_steps`` steps, or if fewer leave rows over, of which some are computed twice. Depthwise convolutions
+    of 7x7 taps take 3% (28x28) to a third (7x7) less time than with four, of 3x3 taps and 14x14 or 7x7 points a fifth
+    (Emerald Rapids)."""
 
     near_window_bytes: int = 60 << 10
     """Bytes that overlapping windows, whose channels lie side by side, read along these, and write, up to which most of
