@@ -9,8 +9,8 @@ descriptors at both ends of an edge, which say all there is to say. No operator 
 An operator that goes along channels in what it reads and writes, as activations, residual sums, joins, poolings, means
 of channels and depthwise convolutions do, has them side by side in all of that or in nothing. Convolutions of all
 channels have them in either, one as well as the other. Some read a tensor in another order of its dimensions, as what
-normalises the channels of each point does, and the products of points behind that: where the channels are the last
-dimension for them, they gain by nothing more. What lies so already, as such products' own results do, binds nobody.
+normalises the channels of each point does: for whom they are the last one has them one after the other then, and not a
+plane apart. What lies so anyway, as results of products of points do, is as good a neighbour as one that was moved.
 """
 
 from __future__ import annotations
@@ -178,12 +178,7 @@ class _Tensors:
     def _is_read_whole(self, source: NodeOutput, own: TensorDesc) -> bool:
         """Whether all who read a tensor read all of its elements, each once, in whatever order of dimensions."""
         for reader in self.readers[source]:
-            desc = self.read(reader.node)[reader.input]
-            order = (
-                None
-                if desc is None or (desc.data_type, desc.flags) != (own.data_type, own.flags)
-                else _order(desc, own)
-            )
+            order = _order(self.read(reader.node)[reader.input], own)
             if order is None:
                 return False
             self.orders[reader] = order
@@ -196,9 +191,7 @@ class _Tensors:
             return
         definition = operator.define()
         turned = [(i, source) for i, source in inputs if self._is_turned(NodeInput(number, i))]
-        for i, source in turned:
-            self.ties[source].is_read_by_points |= self.orders[NodeInput(number, i)][-1] == CHANNEL
-            self.ties[source].is_free &= self.orders[NodeInput(number, i)][-1] == CHANNEL
+        self._see_turned((NodeInput(number, i), source) for i, source in turned)
         known = {definition.inputs[i]: source for i, source in inputs if (i, source) not in turned}
         known |= {definition.outputs[i]: source for i, source in outputs}
         windows = _windows(definition)
@@ -211,11 +204,19 @@ class _Tensors:
             if image in known and max(windows.tap_counts) == 1:
                 self.ties[known[image]].sums.append(_PointSums(windows.inner.size, NodeOutput(number, 0)))
             return
-        apart = {definition.inputs[i] for i, _ in turned}
+        apart = [definition.inputs[i] for i, _ in turned]
         self._see_along(known, [tensor for tensor in _followed(definition) if tensor not in apart])
 
+    def _see_turned(self, inputs: Iterable[tuple[NodeInput, NodeOutput]]) -> None:
+        """What an operator asks of tensors that it reads with their dimensions in another order: to have their channels
+        side by side if these are the last one, else to stay as they are."""
+        for reader, source in inputs:
+            is_by_points = self.orders[reader][-1] == CHANNEL
+            self.ties[source].is_read_by_points |= is_by_points
+            self.ties[source].is_free &= is_by_points
+
     def _is_turned(self, reader: NodeInput) -> bool:
-        """Whether somebody reads a tensor with its dimensions in another order."""
+        """Whether an operator reads a tensor with its dimensions in another order."""
         return self.orders[reader] != tuple(range(len(self.orders[reader])))
 
     def _see_along(self, known: Mapping[Tensor | None, NodeOutput], followed: Sequence[Tensor]) -> None:
@@ -258,9 +259,11 @@ class _Tensors:
                 self.ties |= dict.fromkeys(other.members, first)
 
 
-def _order(desc: TensorDesc, own: TensorDesc) -> tuple[int, ...] | None:
+def _order(desc: TensorDesc | None, own: TensorDesc) -> tuple[int, ...] | None:
     """Which dimension of a packed tensor each one of a view is that shows all of it; None where it shows something
     else."""
+    if desc is None or (desc.data_type, desc.flags) != (own.data_type, own.flags):
+        return None
     strides = packed_strides(own.sizes)
     large = {(size, stride): d for d, (size, stride) in enumerate(zip(own.sizes, strides, strict=True)) if size > 1}
     small = iter([d for d, size in enumerate(own.sizes) if size == 1])
