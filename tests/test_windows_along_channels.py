@@ -144,9 +144,11 @@ def test_more_points_of_long_windows_share_what_they_load(window: int, level: st
     """Where there are registers for their sums and the weights of a row of the filter. Planes stay as they are."""
     target = CpuTarget(machine_of("x86_64-unknown-linux-gnu", level))
     ends = (window // 2, window // 2)
-    rows = kernel_of(depthwise([1, 64, 9, 16], (window, window), start=ends, end=ends), target).rows
+    sizes = [1, 64, 9, 16]
+    desc, plane = depthwise(sizes, (window, window), start=ends, end=ends), TensorDesc("FLOAT32", sizes)
+    rows = kernel_of(desc, target).rows
     assert rows is not None and rows.together == together
-    wide = kernel_of(planes([1, 64, 9, 16], window), target).rows
+    wide = kernel_of(desc.replace(input_tensor=plane, output_tensor=plane), target).rows
     assert wide is not None and wide.together <= 5
 
 
@@ -158,27 +160,6 @@ def test_no_points_are_left_over_where_more_together_leave_none(width: int, toge
     few = kernel_of(desc).rows
     assert many is not None and few is not None
     assert (many.together, few.together) == (together, 4)
-
-
-def planes(sizes: list[int], window: int) -> operators.Convolution:
-    """Depthwise windows over planes."""
-    plane = TensorDesc("FLOAT32", sizes)
-    filter = TensorDesc("FLOAT32", [sizes[1], 1, window, window])
-    ends = [window // 2] * 2
-    return operators.Convolution(
-        input_tensor=plane,
-        filter_tensor=filter,
-        output_tensor=plane,
-        mode="CROSS_CORRELATION",
-        direction="FORWARD",
-        dimension_count=2,
-        strides=[1, 1],
-        dilations=[1, 1],
-        start_padding=ends,
-        end_padding=ends,
-        output_padding=[0, 0],
-        group_count=sizes[1],
-    )
 
 
 @pytest.mark.parametrize(

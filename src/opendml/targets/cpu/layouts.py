@@ -29,7 +29,7 @@ from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.description.graph_paths import GraphInput, NodeInput, NodeOutput, node_inputs, node_outputs, sources, uses
 from opendml.description.tensor import TensorDesc
 from opendml.expression.affine import Affine, affine
-from opendml.expression.ir import Fold, Load, Tensor, packed_strides
+from opendml.expression.ir import Fold, Load, Tensor
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import Compute, Definition, expressions_of
 from opendml.targets.cpu.refine.convolutions import Windows, windows_of
@@ -87,8 +87,7 @@ def _in_runs(desc: TensorDesc, target: CpuTarget) -> TensorDesc:
 
 def _seen_by(order: Sequence[int], desc: TensorDesc) -> TensorDesc:
     """The tensor as one sees it for whom its dimensions come in this order."""
-    assert desc.strides is not None
-    sizes, strides = ([values[d] for d in order] for values in (desc.sizes, desc.strides))
+    sizes, strides = ([values[d] for d in order] for values in (desc.sizes, desc.effective_strides))
     return TensorDesc(desc.data_type, sizes, strides, flags=desc.flags)
 
 
@@ -145,7 +144,7 @@ class _Tensors:
         self.orders: dict[NodeInput, tuple[int, ...]] = {}
         """Which dimension of a tensor each one is for those who read it."""
         written = (source for source in self.readers if isinstance(source, NodeOutput))
-        self.ties = {source: _Tie({source}) for source in written if self._may_be(source)}
+        self.ties = {source: self._tie_of(source) for source in written if self._may_be(source)}
 
     def in_runs(self) -> list[NodeOutput]:
         """Those whose channels are to be side by side."""
@@ -184,15 +183,23 @@ class _Tensors:
             self.orders[reader] = order
         return True
 
+    def _tie_of(self, source: NodeOutput) -> _Tie:
+        """A tensor by itself. Who reads it with its dimensions in another order asks for nothing of other tensors: to
+        have its channels side by side if these are the last dimension then, else that it stays as it is."""
+        are_last = [self.orders[r][-1] == CHANNEL for r in self.readers[source] if self._is_turned(r)]
+        return _Tie({source}, is_free=all(are_last), is_read_by_points=any(are_last))
+
+    def _is_turned(self, reader: NodeInput) -> bool:
+        """Whether an operator reads a tensor with its dimensions in another order."""
+        return self.orders[reader] != tuple(range(len(self.orders[reader])))
+
     def _see(self, number: int, operator: Operator) -> None:
         """What an operator asks of its tensors."""
         inputs, outputs = self._tensors_of(number)
         if not inputs and not outputs:
             return
         definition = operator.define()
-        turned = [(i, source) for i, source in inputs if self._is_turned(NodeInput(number, i))]
-        self._see_turned((NodeInput(number, i), source) for i, source in turned)
-        known = {definition.inputs[i]: source for i, source in inputs if (i, source) not in turned}
+        known = {definition.inputs[i]: source for i, source in inputs}
         known |= {definition.outputs[i]: source for i, source in outputs}
         windows = _windows(definition)
         if windows is not None and windows.is_of_single_channels and windows.group.size > 1:
@@ -204,20 +211,7 @@ class _Tensors:
             if image in known and max(windows.tap_counts) == 1:
                 self.ties[known[image]].sums.append(_PointSums(windows.inner.size, NodeOutput(number, 0)))
             return
-        apart = [definition.inputs[i] for i, _ in turned]
-        self._see_along(known, [tensor for tensor in _followed(definition) if tensor not in apart])
-
-    def _see_turned(self, inputs: Iterable[tuple[NodeInput, NodeOutput]]) -> None:
-        """What an operator asks of tensors that it reads with their dimensions in another order: to have their channels
-        side by side if these are the last one, else to stay as they are."""
-        for reader, source in inputs:
-            is_by_points = self.orders[reader][-1] == CHANNEL
-            self.ties[source].is_read_by_points |= is_by_points
-            self.ties[source].is_free &= is_by_points
-
-    def _is_turned(self, reader: NodeInput) -> bool:
-        """Whether an operator reads a tensor with its dimensions in another order."""
-        return self.orders[reader] != tuple(range(len(self.orders[reader])))
+        self._see_along(known, _followed(definition))
 
     def _see_along(self, known: Mapping[Tensor | None, NodeOutput], followed: Sequence[Tensor]) -> None:
         """What an operator asks that goes along the channels of some of its tensors, and of no others."""
@@ -228,10 +222,12 @@ class _Tensors:
             self._bar(tied)
 
     def _tensors_of(self, number: int) -> tuple[list[tuple[int, NodeOutput]], list[tuple[int, NodeOutput]]]:
-        """The inputs and outputs of a node that may have channels side by side, by their positions."""
+        """The inputs and outputs of a node that may have channels side by side, by their positions, but for inputs that
+        it reads with their dimensions in another order."""
         read = ((i, self.sources.get(NodeInput(number, i))) for i in range(len(self.read(number))))
         written = [(i, NodeOutput(number, i)) for i in range(len(self.written(number)))]
-        inputs = [(i, source) for i, source in read if isinstance(source, NodeOutput) and source in self.ties]
+        may_be = [(i, source) for i, source in read if isinstance(source, NodeOutput) and source in self.ties]
+        inputs = [(i, source) for i, source in may_be if not self._is_turned(NodeInput(number, i))]
         return inputs, [(i, source) for i, source in written if source in self.ties]
 
     def _has_fixed_filter(self, number: int, definition: Definition, windows: Windows) -> bool:
@@ -264,13 +260,12 @@ def _order(desc: TensorDesc | None, own: TensorDesc) -> tuple[int, ...] | None:
     else."""
     if desc is None or (desc.data_type, desc.flags) != (own.data_type, own.flags):
         return None
-    strides = packed_strides(own.sizes)
-    large = {(size, stride): d for d, (size, stride) in enumerate(zip(own.sizes, strides, strict=True)) if size > 1}
+    dimensions = enumerate(zip(own.sizes, own.packed_strides, strict=True))
+    large = {(size, stride): d for d, (size, stride) in dimensions if size > 1}
     small = iter([d for d, size in enumerate(own.sizes) if size == 1])
     shown = zip(desc.sizes, desc.effective_strides, strict=True)
-    order = [large.get((size, stride)) if size > 1 else next(small, None) for size, stride in shown]
-    found = [d for d in order if d is not None]
-    return tuple(found) if sorted(found) == [*range(own.rank)] and len(found) == len(order) else None
+    order = tuple(large.get((size, stride), -1) if size > 1 else next(small, -1) for size, stride in shown)
+    return order if sorted(order) == [*range(own.rank)] else None
 
 
 def _windows(definition: Definition) -> Windows | None:

@@ -482,7 +482,7 @@ def _with_tile(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
         return replace(kernel, vector=axis, tile=kernel.vector, tile_size=size, tile_block=size, shared=shared)
     most = tuning.few_tiled_points if target.has_few_registers else tuning.tiled_points
     most = max(min(most, tuning.tiled_sums // len(folds)), 1)
-    size = -(-axis.size // -(-axis.size // most))
+    size = _even_part(axis.size, most)
     if kernel.in_place:  # the last tile is not moved back, which would compute some points twice
         size = next(count for count in range(size, 0, -1) if axis.size % count == 0)
     block = size * max(1, tuning.tile_block // size)
@@ -543,7 +543,7 @@ def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     return replace(kernel, shared=tuple(shared), rows=rows)
 
 
-def _even_part(size: int, most: int, widest: int) -> int:
+def _even_part(size: int, most: int, widest: int = 0) -> int:
     """How many of so many points are computed together: at most ``most``, as evenly as can be, or up to ``widest``
     where only these leave nothing over that is computed twice."""
     part = -(-size // -(-size // most))
@@ -573,7 +573,7 @@ def _with_rows_of_extremes(kernel: ComputeKernel, fold: Fold, target: CpuTarget)
     reaches = {tap: e.address.coefficient(tap) for tap in fold.axes if tap is not last}
     taps = [tap for tap, reach in reaches.items() if reach and any(t * reach == step for t in range(1, tap.size))]
     most = min(tuning.extreme_rows, max(tuning.row_steps // fold.steps, 2))
-    count = -(-axis.size // -(-axis.size // most))
+    count = _even_part(axis.size, most)
     if not taps or count == 1 or kernel.vector is None:
         return kernel
     rows = Rows(axis, count, axis.size, taps[0], step, reaches[taps[0]])
