@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from nest_running import contents_of, run_by_nests
+from nest_running import check_on_hosts, contents_of, run_by_nests
 from sample_descriptors import samples
 
 from opendml import operators
@@ -229,6 +229,23 @@ def test_no_more_loads_are_written_out_than_llvm_keeps_beside_their_use(steps: i
     foldings = [folding for nest in code.nests for plan in _plans(nest) for folding in _foldings(plan)]
     assert foldings
     assert all((folding.unrolled == ()) == is_loop for folding in foldings)
+
+
+def test_what_all_steps_read_is_folded_once() -> None:
+    """Rows of 40000 are folded in pieces of 16384, the last of which leaves steps out in some lanes. The mean that all
+    of its steps read is known to them, and no fold of each of their lanes."""
+    tensor = TensorDesc("float32", [1, 1, 1, 40000])
+    desc = operators.MeanVarianceNormalization1(
+        input_tensor=tensor, output_tensor=tensor, axes=[3], normalize_variance=True, epsilon=1e-5
+    )
+    definition = refined_definition(desc, TARGET)
+    code = TARGET.generate(definition, in_place=False)
+    plans = [plan for nest in code.nests for plan in _plans(nest)]
+    foldings = [folding for plan in plans for folding in _foldings(plan)]
+    assert any(folding.steps.guard == "lanes" for folding in foldings)
+    assert all(folding.how == "partials" for folding in foldings)
+    assert not any(plan.foldings for plan in plans)
+    check_on_hosts(definition)
 
 
 def _code(name: str) -> Any:

@@ -200,8 +200,12 @@ class Evaluator:
         if variables:
             assert point.variables is not None
             bindings += tuple([point.variables[variable].text for variable in variables])
-        mask = point.mask.text if point.mask is not None else None
-        return (e, bindings, (point.lanes, point.active) if point.vector in axes else None, mask)
+        lanes = (point.lanes, point.active) if point.vector in axes else None
+        if point.mask is None:
+            return (e, bindings, lanes, None)
+        everywhere = (e, bindings, lanes, None)
+        is_everywhere = isinstance(e, Part) and self._is_known(e, everywhere)
+        return everywhere if is_everywhere else (e, bindings, lanes, point.mask.text)
 
     def _order(self, e: Expression) -> tuple[list[Axis], list[Variable]]:
         """What an expression depends on, in an order that is always the same."""

@@ -130,8 +130,9 @@ class _Place:
         return replace(self.inner(), copies=1, together=frozenset())
 
     def where_taken(self) -> _Place:
-        """The lanes that a condition leaves: all is computed anew."""
-        return replace(self.alone(), masked=True, known=set(), surely=set())
+        """The lanes that a condition leaves: all is computed anew but for folds that have been in all lanes."""
+        surely = set[Expression]() if self.masked else self.surely
+        return replace(self.alone(), masked=True, known=set(surely), surely=set(surely))
 
 
 class _Draft:
