@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from properties import examples
 
 import opendml as dml
-from opendml.expression.affine import affine
+from opendml.expression.affine import address_of, affine
 from opendml.expression.element_types import F32, I32, I64, U8
 from opendml.expression.ir import Axis, Binary, Const, Fold, Index, Load, Tensor, constant, index, packed_strides
 from opendml.expression.rewriting import substitute, walk
-from opendml.expression.statements import Definition, expressions_of, stores_of
+from opendml.expression.statements import Definition, Statement, expressions_of, stores_of
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import Refine, join
 from opendml.graph.layouts import coordinate_digits, coordinate_factors, moved_digits
@@ -145,6 +145,26 @@ def test_attention_of_stacked_batches() -> None:
 )
 def test_copies_whose_readers_would_divide_in_inner_loops_stay(network: Network, kernels: int) -> None:
     assert len(fused(network, [4, 5]).statements) == kernels
+
+
+def test_rows_of_products_are_divided_by_no_loop() -> None:
+    """The points of an image window by window, as Swin's attention has them: read where they are, the rows of a product
+    would be walked by quotients, and it would be done in no tiles."""
+
+    def network(x: Any) -> Any:
+        points = normalized(x)
+        windows = points.transpose([0, 2, 1, 3, 4]).reshape([3 * 5 * 4 * 7, 32])
+        return dml.join([layer(windows), layer(points.reshape([3 * 4 * 5 * 7, 32]))], axis=0)
+
+    for refine in (None, refining(host_target())):
+        statements = fused(network, [3, 4, 5, 7, 32], refine).statements
+        assert any(isinstance(store.value, Load) for s in statements for store in stores_of(s))
+        read = [e for s in statements if has_fold(Definition((), (), (s,))) for e in loads(s)]
+        assert read and all(address_of(e.tensor, e.coordinates).is_pure for e in read)
+
+
+def loads(statement: Statement) -> list[Load]:
+    return [e for root in expressions_of(statement) for e in walk(root) if isinstance(e, Load)]
 
 
 def merged(x: Any, *sizes: int) -> Any:

@@ -24,6 +24,7 @@ from opendml.graph.costs import GRAPH_COSTS
 from opendml.graph.joining import join
 from opendml.graph.lodging import lodged
 from opendml.graph.provenance import Provenance
+from opendml.graph.rows import fold_evaluations, innermost_last
 from opendml.targets.cpu.refine.refining import refining
 from opendml.targets.cpu.target import host_target
 
@@ -130,6 +131,21 @@ def test_rows_of_elements_that_run_on_stay_long() -> None:
         return dml.join([made, x], axis=1), dml.reduce(made, function="SUM", axes=[0]), made * 2
 
     assert not checked(network, [8, 4096]).lodgings
+
+
+def test_rows_that_are_folded_stay_rows() -> None:
+    """Normalised rows that are columns of what they are copied to, as an image has the channels of tokens: where their
+    elements are stored as they lie there, each folds its row anew."""
+
+    def network(x: Any) -> Any:
+        made = dml.mean_variance_normalization(x, None, None, axes=[2])
+        weights = np.random.default_rng(0).normal(size=(96, 1, 3, 3)).astype("f")
+        return dml.convolution(made.transpose([0, 2, 1]).reshape([2, 96, 5, 7]), weights, group_count=96, **PADDED)
+
+    found = checked(network, [2, 35, 96])
+    assert not found.lodgings
+    (rows,) = [s for s in found.execution.statements if isinstance(s, Compute) and fold_evaluations(s) == 2 * 2 * 35]
+    assert innermost_last(rows)[-1].size == 96
 
 
 def test_kernels_are_called_by_the_nodes_whose_tensors_they_write() -> None:

@@ -665,11 +665,14 @@ def _keeps_rows(producer: Compute) -> bool:
 
 
 def _divides_outside(consumer: Compute, view: Tensor, digits: Digits) -> bool:
-    """Whether what a statement reads through a view is inside of it, and its innermost loops, and those of its folds,
-    have no division of their coordinates for it."""
-    inner = {fold_axis for fold in _folds_with(consumer, view) for fold_axis in fold.axes}
+    """Whether what a statement reads through a view is inside of it, and its innermost loops, those of its folds, and
+    those of the rows or columns of its products, have no division of their coordinates for it."""
+    free, folds = Dependencies(), _folds_with(consumer, view)
+    inner: set[Axis | Variable] = {fold_axis for fold in folds for fold_axis in fold.axes}
     inner.update(innermost_last(consumer)[-1:])
-    free = Dependencies()
+    for product in (fold.elements[0] for fold in folds if fold.contract):
+        left, right = map(free.of, product.children)
+        inner |= left ^ right
     for found in _loads_of(consumer, view):
         quotients = {q for c in moved_digits(found.coordinates, digits) for q in walk(c) if _is_quotient(q)}
         quotients -= {q for c in found.coordinates for q in walk(c)}

@@ -24,7 +24,7 @@ from opendml.expression.element_types import I64
 from opendml.expression.ir import Expression, Load, Tensor, constant
 from opendml.expression.rewriting import Rewriter
 from opendml.expression.statements import Compute, Statement, Store, reads_of, writes_of
-from opendml.graph.rows import has_loops, last_rows_run_on
+from opendml.graph.rows import fold_evaluations, has_loops, last_rows_run_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class _Statements:
 
     def _moved(self, tensor: Tensor, lodging: Lodging, copies: Mapping[int, Region]) -> dict[int, Statement] | None:
         """All others that read or write the tensor with its elements in the host; None where loops would not be as
-        long as they are."""
+        long as they are, or folds would be computed more often."""
 
         def visit(e: Expression) -> Expression | None:
             if isinstance(e, Load) and e.tensor is tensor:
@@ -145,6 +145,8 @@ class _Statements:
                 return None
             after = Compute(before.axes, tuple(_moved_store(s, tensor, lodging, rewrite) for s in before.stores))
             if not has_loops(after) or (last_rows_run_on(before) and not last_rows_run_on(after)):
+                return None
+            if fold_evaluations(after) > fold_evaluations(before):
                 return None
             found[number] = after
         return found

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from opendml.expression.affine import address_of, follows_axes
-from opendml.expression.ir import Axis, Index, Load
+from opendml.expression.affine import Dependencies, address_of, follows_axes
+from opendml.expression.ir import Axis, Fold, Index, Load
 from opendml.expression.rewriting import asks_for, walk
 from opendml.expression.statements import Compute, Store
 
@@ -40,6 +41,17 @@ def innermost_last(statement: Compute) -> tuple[Axis, ...]:
     innermost."""
     axes = (axis for axis in statement.axes if axis.size > 1)
     return tuple(sorted(axes, key=lambda axis: -_pace(statement.stores[0], axis)))
+
+
+def fold_evaluations(statement: Compute) -> int:
+    """How often a statement computes its folds, all together: each once for all inner loops that it is the same in."""
+    outer, free = innermost_last(statement), Dependencies()
+    folds = {x for store in statement.stores for x in walk(store.value) if isinstance(x, Fold)}
+    times = 0
+    for fold in folds:
+        last = max((number for number, axis in enumerate(outer) if axis in free.of(fold)), default=-1)
+        times += math.prod(axis.size for axis in outer[: last + 1])
+    return times
 
 
 def has_loops(statement: Compute) -> bool:
