@@ -462,6 +462,47 @@ def test_padding_is_zeros_that_take_part() -> None:
     np.testing.assert_array_equal(output.ravel(), np.array([np.nan, np.inf], np.float32))
 
 
+@pytest.mark.parametrize("mode", ConvolutionMode)
+@pytest.mark.parametrize(
+    ("size", "taps", "stride", "dilation", "padding", "reading"),
+    [
+        (5, 3, 1, 5, (5, 5), (1, 2)),
+        (5, 3, 1, 4, (4, 4), (0, 3)),
+        (5, 4, 1, 3, (0, 9), (0, 2)),
+        (5, 4, 1, 3, (9, 0), (2, 4)),
+        (4, 5, 3, 2, (5, 4), (1, 5)),
+        (1, 3, 2, 1, (3, 2), (1, 2)),  # the strides step over it at the others
+        (1, 2, 1, 2, (1, 1), (0, 1)),  # none reads it; one is left
+    ],
+)
+def test_taps_in_the_padding_everywhere_are_not_read(
+    size: int, taps: int, stride: int, dilation: int, padding: tuple[int, int], reading: tuple[int, int], mode: Any
+) -> None:
+    """Their weights may be anything."""
+    count = (size + sum(padding) - (taps - 1) * dilation - 1) // stride + 1
+    desc = simple(
+        input_tensor=TensorDesc("float32", [2, 1, 1, size]),
+        filter_tensor=TensorDesc("float32", [3, 1, 1, taps]),
+        output_tensor=TensorDesc("float32", [2, 3, 1, count]),
+        mode=mode,
+        strides=[1, stride],
+        dilations=[1, dilation],
+        start_padding=[0, padding[0]],
+        end_padding=[0, padding[1]],
+    )
+    random = np.random.default_rng(0)
+    x, w = (random.normal(size=t.sizes).astype(np.float32) for t in (desc.input_tensor, desc.filter_tensor))
+    output = run_single(desc, x, w, None)
+    np.testing.assert_allclose(output, convolve(desc, x, w), rtol=1e-5, atol=1e-6)
+    is_read = np.zeros(taps, bool)
+    is_read[slice(*reading)] = True
+    is_read = is_read if mode == ConvolutionMode.CROSS_CORRELATION else is_read[::-1]
+    assert_identical(run_single(desc, x, np.where(is_read, w, np.float32(np.nan)), None), output)
+    for tap in np.flatnonzero(is_read):
+        w[..., tap] = np.nan
+        assert np.isnan(run_single(desc, x, w, None)).any()
+
+
 @pytest.mark.parametrize("direction", [FORWARD, BACKWARD])
 @pytest.mark.parametrize("groups", [1, 2])
 def test_as_torch(direction: ConvolutionDirection, groups: int) -> None:

@@ -23,7 +23,6 @@ from opendml.expression.affine import always_inside
 from opendml.expression.element_types import BOOL
 from opendml.expression.folds import sum_of_products
 from opendml.expression.ir import (
-    Axis,
     Expression,
     Load,
     Tensor,
@@ -208,22 +207,39 @@ def _forward(
     filters, group_inputs, *filter_taps = weights.sizes
     group_outputs = filters // desc.group_count
     batch, group, channel, *place = axes = grid([output.sizes[0], desc.group_count, group_outputs, *counted], "ngoxyz")
-    inner, *taps = folded = grid([group_inputs, *filter_taps], "ctuv")
+    reaching = [_reaching(desc, i, source.sizes[2 + i], count) for i, count in enumerate(counted)]
+    inner, *taps = folded = grid([group_inputs, *map(len, reaching)], "ctuv")
     output_channel = index(group) * group_outputs + index(channel)
     input_channel = index(group) * group_inputs + index(inner)
-    ways = zip(indices(place), indices(taps), desc.strides, desc.dilations, desc.start_padding, strict=True)
+    reached = [index(tap) + some.start if some.start else index(tap) for tap, some in zip(taps, reaching, strict=True)]
+    ways = zip(indices(place), reached, desc.strides, desc.dilations, desc.start_padding, strict=True)
     position = [o * stride + t * dilation - padding for o, t, stride, dilation, padding in ways]
     left = zero_outside(source, (index(batch), input_channel, *position))
-    right = widen(load(weights, (output_channel, index(inner), *_filter_taps(desc, taps))))
+    right = widen(load(weights, (output_channel, index(inner), *_filter_taps(desc, reached, filter_taps))))
     target = (index(batch), output_channel, *indices(place))
     value = finished(sum_of_products(folded, left, right), output_channel)
     return Compute(axes, (Store(output, target, value),)), *_output_padding(output, counted)
 
 
-def _filter_taps(desc: Convolution, taps: Sequence[Axis]) -> list[Expression]:
+def _reaching(desc: Convolution, dimension: int, size: int, count: int) -> range:
+    """The taps along a spatial dimension from the first to the last one that reads any of ``size`` elements for any of
+    ``count`` outputs; one in any case. Others, of windows that reach far over small images, have nothing but zeros."""
+    stride, dilation, padding = (way[dimension] for way in (desc.strides, desc.dilations, desc.start_padding))
+
+    def reads(tap: int) -> bool:
+        first = tap * dilation - padding
+        inside = first if first >= 0 else first % stride
+        return inside < size and inside <= first + (count - 1) * stride
+
+    taps = range(desc.filter_tensor.sizes[2 + dimension])
+    found = [tap for tap in taps if reads(tap)]
+    return taps[found[0] : found[-1] + 1] if found else taps[:1]
+
+
+def _filter_taps(desc: Convolution, taps: Sequence[Expression], sizes: Sequence[int]) -> list[Expression]:
     """The places of taps in the filter, which the mode CONVOLUTION turns round."""
     is_turned = desc.mode == ConvolutionMode.CONVOLUTION
-    return [(tap.size - 1) - index(tap) if is_turned else index(tap) for tap in taps]
+    return [(size - 1) - tap if is_turned else tap for tap, size in zip(taps, sizes, strict=True)]
 
 
 def _output_padding(output: Tensor, counted: Sequence[int]) -> Iterator[Statement]:
@@ -260,7 +276,7 @@ def _backward(
         conditions.append((dividend % stride).equals(0))
         position.append(dividend // stride - shift)
     left = zero_outside(source, (index(batch), input_channel, *position))
-    right = widen(load(weights, (input_channel, index(channel), *_filter_taps(desc, taps))))
+    right = widen(load(weights, (input_channel, index(channel), *_filter_taps(desc, indices(taps), filter_sizes))))
     where = both(conditions)
     total = sum_of_products(folded, left, right, None if where == constant(True, BOOL) else where)
     place_there = (index(batch), output_channel, *indices(place))
