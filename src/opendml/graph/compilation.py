@@ -73,22 +73,56 @@ def _divided_but_for(
     barred: set[Tensor], joined: JoinedGraph, fixed: set[Tensor], costs: GraphCosts
 ) -> tuple[list[Statement], list[Statement]]:
     """As ``_divided``; what writes the ``barred`` tensors is not to run once."""
-    known = set(fixed)
+    large: set[Statement] = set()
+    while True:
+        once, always, sources = _depending(barred, joined, fixed, large)
+        needed = {_root(t, joined.views) for s in always for t in reads_of(s)} | set(joined.outputs)
+        found = set[Statement]()
+        for statement in reversed(once):
+            if not needed.isdisjoint(writes_of(statement)) and _is_large(statement, joined, sources, costs):
+                found.add(statement)
+                needed |= _read_by(statement, joined)
+        if not found:
+            return once, always
+        large |= found
+
+
+def _depending(
+    barred: set[Tensor], joined: JoinedGraph, fixed: set[Tensor], left_out: set[Statement]
+) -> tuple[list[Statement], list[Statement], dict[Tensor, int]]:
+    """The statements that depend on fixed tensors only, but for those that are ``left_out`` and what depends on these,
+    and the others; and of how many bytes of fixed tensors each tensor of the first ones is made."""
+    sources = {t: _bytes({t}) for t in fixed}
     changing = set(barred)
     once: list[Statement] = []
     always: list[Statement] = []
     for statement in joined.statements:
         writes = writes_of(statement)
-        reads = {_root(t, joined.views) for t in reads_of(statement)} - writes
-        small = _bytes(writes) <= costs.persistent_growth * _bytes(reads)
-        if reads and reads <= known and not writes & changing and small:
+        reads = _read_by(statement, joined)
+        if reads and reads <= sources.keys() and not writes & changing and statement not in left_out:
             once.append(statement)
-            known |= writes
+            size = sum(sources[t] for t in reads)
+            sources |= {t: sources.get(t, 0) + size for t in writes}
         else:
             always.append(statement)
             changing |= writes
-            known -= writes
-    return once, always
+            for tensor in writes & sources.keys():
+                del sources[tensor]
+    return once, always, sources
+
+
+def _is_large(statement: Statement, joined: JoinedGraph, sources: Mapping[Tensor, int], costs: GraphCosts) -> bool:
+    """Whether what a statement makes is too large to be kept, for what it is made from at once or in the end. What is
+    only read by others that run once is not kept, and may be of any size."""
+    writes = writes_of(statement)
+    if not writes <= sources.keys():
+        return False  # What others write every time does not run once in the end, either.
+    made_from = min(_bytes(_read_by(statement, joined)), sum(sources[t] for t in writes))
+    return _bytes(writes) > costs.persistent_growth * made_from
+
+
+def _read_by(statement: Statement, joined: JoinedGraph) -> set[Tensor]:
+    return {_root(t, joined.views) for t in reads_of(statement)} - writes_of(statement)
 
 
 def _fused(
