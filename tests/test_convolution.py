@@ -23,6 +23,9 @@ from opendml.description.enums import ConvolutionDirection, ConvolutionMode, Fea
 from opendml.description.errors import ConfigurationError
 from opendml.description.tensor import TensorDesc
 from opendml.description.validation import validate
+from opendml.expression.ir import Fold
+from opendml.expression.rewriting import walk
+from opendml.expression.statements import Compute
 from opendml.llvm.host import host_machine
 from opendml.targets.cpu.refine import convolutions
 from opendml.targets.cpu.refine.refining import refined_definition
@@ -460,6 +463,25 @@ def test_padding_is_zeros_that_take_part() -> None:
     )
     output = run_single(desc, np.full((1, 1, 1, 1), 2, np.float32), np.array([[[[np.inf, 1]]]], np.float32), None)
     np.testing.assert_array_equal(output.ravel(), np.array([np.nan, np.inf], np.float32))
+
+
+@bounded
+@given(data=st.data(), problem=problems(FORWARD))
+def test_sums_go_from_the_first_to_the_last_tap_that_reads_an_element(
+    data: st.DataObject, problem: dict[str, Any]
+) -> None:
+    desc = build(data, problem, "float32")
+    counts = [n - e for n, e in zip(desc.output_tensor.sizes[2:], desc.output_padding, strict=True)]
+    wanted = []
+    ways = (desc.input_tensor.sizes[2:], desc.filter_tensor.sizes[2:], counts, desc.strides, desc.dilations)
+    for size, taps, count, stride, dilation, padding in zip(*ways, desc.start_padding, strict=True):
+        places = ((t, o * stride + t * dilation - padding) for t in range(taps) for o in range(count))
+        reading = [tap for tap, place in places if 0 <= place < size]
+        wanted.append(max(reading) - min(reading) + 1 if reading else 1)
+    sums, *_ = desc.define().statements
+    assert isinstance(sums, Compute)
+    (fold,) = {e for e in walk(sums.stores[0].value) if isinstance(e, Fold)}
+    assert [axis.size for axis in fold.axes[1:]] == wanted
 
 
 @pytest.mark.parametrize("mode", ConvolutionMode)

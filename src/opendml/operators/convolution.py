@@ -232,8 +232,12 @@ def _reaching(desc: Convolution, dimension: int, size: int, count: int) -> range
         return inside < size and inside <= first + (count - 1) * stride
 
     taps = range(desc.filter_tensor.sizes[2 + dimension])
-    found = [tap for tap in taps if reads(tap)]
-    return taps[found[0] : found[-1] + 1] if found else taps[:1]
+    below, behind = -(((count - 1) * stride - padding) // dilation), (size - 1 + padding) // dilation + 1
+    near = taps[max(below, 0) : max(behind, 0)]
+    first = next(filter(reads, near), None)
+    if first is None:
+        return taps[:1]
+    return taps[first : next(filter(reads, reversed(near))) + 1]
 
 
 def _filter_taps(desc: Convolution, taps: Sequence[Expression], sizes: Sequence[int]) -> list[Expression]:
