@@ -7,24 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from execution import assert_identical
+from test_lodging import checked
 
 import opendml as dml
-from opendml.graph.compilation import GraphDefinitions, divide_and_fuse
-from opendml.graph.joining import join
+from opendml.graph.compilation import GraphDefinitions
 
 ROW = np.linspace(-1, 1, 40, dtype=np.float32).reshape(1, 40)
 TABLE = np.random.default_rng(0).normal(size=(20, 40)).astype(np.float32)
-
-
-def divided(network: Callable[[Any], Any]) -> GraphDefinitions:
-    """The parts of a graph of an input {20, 40}, whose results are those of its nodes one by one."""
-    graph = dml.Graph()
-    desc = graph.describe(network(graph.input("float32", [20, 40])))
-    x = np.random.default_rng(1).normal(size=(20, 40)).astype(np.float32)
-    device = dml.Device()
-    assert_identical(device.compile_graph(desc)(x), device.compile_graph(desc, fusion=False)(x))
-    return divide_and_fuse(join(desc))
 
 
 def kept(parts: GraphDefinitions) -> list[tuple[int, ...]]:
@@ -53,4 +42,4 @@ def repeated(row: Any) -> Any:
     ],
 )
 def test_what_is_kept(network: Callable[[Any], Any], sizes: list[tuple[int, ...]]) -> None:
-    assert kept(divided(network)) == sizes
+    assert kept(checked(network, [20, 40])) == sizes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from opendml.expression.ir import Tensor
@@ -39,7 +39,7 @@ def divide_and_fuse(joined: JoinedGraph, *, fusion: bool = True, costs: GraphCos
     fixed = {*owned, *joined.constants}
     once, always = _divided(joined, fixed, costs)
     made = {t for s in once for t in writes_of(s)}
-    read = {_root(t, joined.views) for s in always for t in reads_of(s)}
+    read = _read_by(always, joined)
     order = (*owned, *joined.constants, *joined.temporaries)  # names need not be unique
     persistent = tuple(t for t in order if t in read and t in fixed | made)
     inputs = [None if is_owned else t for t, is_owned in zip(joined.inputs, joined.owned, strict=True)]
@@ -48,7 +48,7 @@ def divide_and_fuse(joined: JoinedGraph, *, fusion: bool = True, costs: GraphCos
     fewer = _fused(always, outputs, joined, fused_by)
     execution = _definition(fewer.statements, (*inputs, *persistent), joined.outputs, joined)
     computed = [t for t in persistent if t in made]
-    needed = {_root(t, joined.views) for s in once for t in reads_of(s)}
+    needed = _read_by(once, joined)
     sources = tuple(t for t in (*owned, *joined.constants) if t in needed)
     initialisation = None
     if computed:
@@ -58,47 +58,38 @@ def divide_and_fuse(joined: JoinedGraph, *, fusion: bool = True, costs: GraphCos
 
 
 def _divided(joined: JoinedGraph, fixed: set[Tensor], costs: GraphCosts) -> tuple[list[Statement], list[Statement]]:
-    """The statements that depend on fixed tensors only, and the others. No tensor is written by both kinds."""
-    outputs = set(joined.outputs)
-    barred = {t for s in joined.statements for t in writes_of(s) if t in outputs}
+    """The statements that run once, as they depend on fixed tensors only, and the others. No tensor is written by both
+    kinds, and none is large that is kept for the others; what only statements that run once read may be of any size."""
+    left_out: set[Statement] = set()
     while True:
-        once, always = _divided_but_for(barred, joined, fixed, costs)
-        both = {t for s in once for t in writes_of(s)} & {t for s in always for t in writes_of(s)}
-        if not both:
-            return once, always
-        barred |= both
-
-
-def _divided_but_for(
-    barred: set[Tensor], joined: JoinedGraph, fixed: set[Tensor], costs: GraphCosts
-) -> tuple[list[Statement], list[Statement]]:
-    """As ``_divided``; what writes the ``barred`` tensors is not to run once."""
-    large: set[Statement] = set()
-    while True:
-        once, always, sources = _depending(barred, joined, fixed, large)
-        needed = {_root(t, joined.views) for s in always for t in reads_of(s)} | set(joined.outputs)
-        found = set[Statement]()
+        once, always, sources = _depending(joined, fixed, left_out)
+        changing, needed = {t for s in always for t in writes_of(s)}, _read_by(always, joined)
+        found: set[Statement] = set()
         for statement in reversed(once):
-            if not needed.isdisjoint(writes_of(statement)) and _is_large(statement, joined, sources, costs):
+            writes = writes_of(statement)
+            is_kept = not needed.isdisjoint(writes)
+            if not changing.isdisjoint(writes) or (is_kept and _is_large(statement, joined, sources, costs)):
                 found.add(statement)
-                needed |= _read_by(statement, joined)
+                changing |= writes
+                needed |= _read_by([statement], joined) - writes
         if not found:
             return once, always
-        large |= found
+        left_out |= found
 
 
 def _depending(
-    barred: set[Tensor], joined: JoinedGraph, fixed: set[Tensor], left_out: set[Statement]
+    joined: JoinedGraph, fixed: set[Tensor], left_out: set[Statement]
 ) -> tuple[list[Statement], list[Statement], dict[Tensor, int]]:
-    """The statements that depend on fixed tensors only, but for those that are ``left_out`` and what depends on these,
-    and the others; and of how many bytes of fixed tensors each tensor of the first ones is made."""
+    """The statements that depend on fixed tensors only and write no output, but for those that are ``left_out`` and
+    what depends on these, and the others; and of how many bytes of fixed tensors each tensor of the first ones is
+    made."""
     sources = {t: _bytes({t}) for t in fixed}
-    changing = set(barred)
+    changing = set(joined.outputs)
     once: list[Statement] = []
     always: list[Statement] = []
     for statement in joined.statements:
         writes = writes_of(statement)
-        reads = _read_by(statement, joined)
+        reads = _read_by([statement], joined) - writes
         if reads and reads <= sources.keys() and not writes & changing and statement not in left_out:
             once.append(statement)
             size = sum(sources[t] for t in reads)
@@ -112,17 +103,15 @@ def _depending(
 
 
 def _is_large(statement: Statement, joined: JoinedGraph, sources: Mapping[Tensor, int], costs: GraphCosts) -> bool:
-    """Whether what a statement makes is too large to be kept, for what it is made from at once or in the end. What is
-    only read by others that run once is not kept, and may be of any size."""
+    """Whether what a statement makes is too large to be kept, for what it is made from at once or in the end."""
     writes = writes_of(statement)
-    if not writes <= sources.keys():
-        return False  # What others write every time does not run once in the end, either.
-    made_from = min(_bytes(_read_by(statement, joined)), sum(sources[t] for t in writes))
+    made_from = min(_bytes(_read_by([statement], joined) - writes), sum(sources[t] for t in writes))
     return _bytes(writes) > costs.persistent_growth * made_from
 
 
-def _read_by(statement: Statement, joined: JoinedGraph) -> set[Tensor]:
-    return {_root(t, joined.views) for t in reads_of(statement)} - writes_of(statement)
+def _read_by(statements: Iterable[Statement], joined: JoinedGraph) -> set[Tensor]:
+    """What statements read, by whatever name."""
+    return {_root(t, joined.views) for s in statements for t in reads_of(s)}
 
 
 def _fused(

@@ -62,7 +62,7 @@ from opendml.graph.layouts import (
     moved_digits,
 )
 from opendml.graph.margins import inside_and_margins
-from opendml.graph.rows import has_loops, innermost_last, run_on
+from opendml.graph.rows import has_loops, innermost_last, loops_around, run_on
 
 SLOW: Final = frozenset(("div", "rem", "sqrt"))
 """Operations that take as long as several others."""
@@ -577,7 +577,7 @@ def _keeps_rows_of(consumer: Compute, fold: Fold, costs: GraphCosts) -> bool:
     size = fold.axes[-1].size * max(element.type.bits for element in fold.elements) // 8
     if fold.partials == 1 or len(fold.axes) != 1 or fold.where is not None or size > costs.kept_row_bytes:
         return False
-    (around,) = _loops_around((innermost_last(consumer),), Dependencies().of(fold))
+    (around,) = loops_around((innermost_last(consumer),), Dependencies().of(fold))
     return math.prod(a.size for a in consumer.axes) == math.prod(a.size for a in around) * fold.axes[0].size
 
 
@@ -594,20 +594,12 @@ def _evaluations(consumer: Compute, tensor: Tensor) -> int:
     while pending:
         e, loops = pending.pop()
         if isinstance(e, Fold):
-            loops = (*_loops_around(loops, free.of(e)), e.axes)
+            loops = (*loops_around(loops, free.of(e)), e.axes)
         times = math.prod(axis.size for nest in loops for axis in nest)
         if found.get(e, 0) < times:
             found[e] = times
             pending += [(child, loops) for child in e.children]
     return sum(times for e, times in found.items() if isinstance(e, Load) and e.tensor is tensor)
-
-
-def _loops_around(loops: Sequence[tuple[Axis, ...]], free: frozenset[Axis | Variable]) -> list[tuple[Axis, ...]]:
-    """The loops that a fold with these free axes has to stand in: the statement's down to the last one that it depends
-    on, and those of folds that it depends on."""
-    outer, *folds = loops
-    last = max((number for number, axis in enumerate(outer) if axis in free), default=-1)
-    return [outer[: last + 1], *(nest for nest in folds if free.intersection(nest))]
 
 
 def _work(value: Expression, costs: GraphCosts) -> int:

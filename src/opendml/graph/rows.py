@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from opendml.expression.affine import Dependencies, address_of, follows_axes
-from opendml.expression.ir import Axis, Fold, Index, Load
+from opendml.expression.ir import Axis, Fold, Index, Load, Variable
 from opendml.expression.rewriting import asks_for, walk
 from opendml.expression.statements import Compute, Store
 
@@ -43,15 +43,20 @@ def innermost_last(statement: Compute) -> tuple[Axis, ...]:
     return tuple(sorted(axes, key=lambda axis: -_pace(statement.stores[0], axis)))
 
 
+def loops_around(loops: Sequence[tuple[Axis, ...]], free: frozenset[Axis | Variable]) -> list[tuple[Axis, ...]]:
+    """The loops that a fold with these free axes has to stand in: the statement's down to the last one that it depends
+    on, and those of folds that it depends on."""
+    outer, *folds = loops
+    last = max((number for number, axis in enumerate(outer) if axis in free), default=-1)
+    return [outer[: last + 1], *(nest for nest in folds if free.intersection(nest))]
+
+
 def fold_evaluations(statement: Compute) -> int:
     """How often a statement computes its folds, all together: each once for all inner loops that it is the same in."""
     outer, free = innermost_last(statement), Dependencies()
     folds = {x for store in statement.stores for x in walk(store.value) if isinstance(x, Fold)}
-    times = 0
-    for fold in folds:
-        last = max((number for number, axis in enumerate(outer) if axis in free.of(fold)), default=-1)
-        times += math.prod(axis.size for axis in outer[: last + 1])
-    return times
+    nests = (nest for fold in folds for nest in loops_around((outer,), free.of(fold)))
+    return sum(math.prod(axis.size for axis in nest) for nest in nests)
 
 
 def has_loops(statement: Compute) -> bool:

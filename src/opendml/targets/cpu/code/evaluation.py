@@ -201,11 +201,10 @@ class Evaluator:
             assert point.variables is not None
             bindings += tuple([point.variables[variable].text for variable in variables])
         lanes = (point.lanes, point.active) if point.vector in axes else None
-        if point.mask is None:
-            return (e, bindings, lanes, None)
         everywhere = (e, bindings, lanes, None)
-        is_everywhere = isinstance(e, Part) and self._is_known(e, everywhere)
-        return everywhere if is_everywhere else (e, bindings, lanes, point.mask.text)
+        if point.mask is None or (isinstance(e, Part) and self._is_known(e, everywhere)):
+            return everywhere
+        return (e, bindings, lanes, point.mask.text)
 
     def _order(self, e: Expression) -> tuple[list[Axis], list[Variable]]:
         """What an expression depends on, in an order that is always the same."""
