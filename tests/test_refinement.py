@@ -454,7 +454,7 @@ def test_filters_of_short_rows_are_in_panels_if_these_are_made_once() -> None:
         assert names_of(refine(desc.define(), few_registers, ())) == [PADDED]
 
 
-def test_filters_that_few_windows_share_are_in_narrow_panels() -> None:
+def test_filters_that_few_windows_or_narrow_rows_share_are_in_narrow_panels() -> None:
     """Registers of channels are beside all windows of an image then, whose rows are not laid out in columns."""
     width = TUNING.streamed_panel
     narrower = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx2"))
@@ -464,7 +464,13 @@ def test_filters_that_few_windows_share_are_in_narrow_panels() -> None:
     assert panels_of(convolution([1, 32, 14, 14], [2 * width, 32, 1, 1], stride=2)) == ([PANELS], [width])
     assert panels_of(convolution([1, 16, 7, 7], [80 + 1, 16, 3, 3], padding=1)) == ([COLUMNS], [])
     assert panels_of(convolution([2, 16, 7, 7], [80, 16, 3, 3], padding=1)) == ([PADDED, PANELS, PANELS], [32, 16])
-    assert panels_of(convolution([1, 16, 9, 9], [80, 16, 3, 3], padding=1)) == ([COLUMNS], [])
+    for plane in ([9, 9], [3, 40, 9], [4, TUNING.wide_row - 1]):
+        desc = convolution([1, 16, *plane], [80, 16, *[3] * len(plane)], padding=1)
+        assert panels_of(desc) == ([PADDED, PANELS], [width])
+        assert panels_of(convolution([1, 16, *plane], [80 + 1, 16, *[3] * len(plane)], padding=1))[1] != [width]
+    wide = convolution([1, 16, 6, TUNING.wide_row], [80, 16, 3, 3], padding=1)
+    assert panels_of(wide) == ([PADDED, PANELS, PANELS], [32, 16])
+    assert panels_of(convolution([1, 16, 19, 19], [80, 16, 1, 1], stride=2)) == ([COLUMNS], [])
     assert not refine(convolution([1, 16, 7, 7], [80, 16, 1, 1]).define(), TARGET, ()).temporaries
 
 

@@ -64,7 +64,8 @@ class FilterKnobs:
     processors follow, and fewer are copied faster plane by plane."""
 
     wide_row: int = 12
-    """Elements of an output row from which on as many as fill the registers can be computed together."""
+    """Elements of an output row from which on as many as fill the registers can be computed together. The windows of
+    narrower ones of one image share every vector of such a panel as few windows do."""
 
     windows_without_columns: int = 192
     """Windows from which on narrow rows do not matter: copies of the filter are shared by enough of them."""

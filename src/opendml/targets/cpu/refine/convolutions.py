@@ -293,13 +293,16 @@ class _Refined:
         return self.machine.vector_registers * self.machine.vector_bytes >= self.tuning.large_registers
 
     def _is_streamed(self) -> bool:
-        """Whether a fixed filter is so large beside the windows of an image that reading it is what takes time."""
+        """Whether the windows of one image share every vector of a fixed filter: where it is so large beside them that
+        reading it is what takes time, and where their rows are too narrow for vectors along them, which copies of
+        several taps would make whole but fill the caches."""
         windows, tuning = self.windows, self.tuning
-        is_small = (
-            windows.batch.size == 1 and tuning.few_windows < math.prod(windows.counted) <= tuning.streamed_windows
-        )
+        plane = math.prod(windows.counted)
+        is_small = plane <= tuning.streamed_windows
+        is_narrow = windows.counted[-1] < tuning.wide_row and max(windows.tap_counts) > 1
+        is_single = windows.batch.size == 1 and plane > tuning.few_windows
         is_whole = windows.channel.size >= tuning.narrowest_panel and windows.channel.size % tuning.streamed_panel == 0
-        return self.is_fixed and is_small and is_whole and self._has_large_registers()
+        return self.is_fixed and is_single and (is_small or is_narrow) and is_whole and self._has_large_registers()
 
     def _has_runs(self) -> bool:
         """Whether vectors are of output channels, by a filter that is fixed, since these lie side by side at each
