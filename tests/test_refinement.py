@@ -462,12 +462,15 @@ def test_filters_that_few_windows_or_narrow_rows_share_are_in_narrow_panels() ->
         desc = convolution([1, 16, 7, 7], [80, 16, 3, 3], padding=1)
         assert panels_of(desc, target) == ([PADDED, PANELS], [width])
     assert panels_of(convolution([1, 32, 14, 14], [2 * width, 32, 1, 1], stride=2)) == ([PANELS], [width])
-    assert panels_of(convolution([1, 16, 7, 7], [80 + 1, 16, 3, 3], padding=1)) == ([COLUMNS], [])
+    assert panels_of(convolution([1, 16, 7, 7], [80 + 1, 16, 3, 3], padding=1)) == ([PADDED, PANELS, PANELS], [width, 1])
+    assert panels_of(convolution([1, 16, 7, 7], [40, 16, 3, 3], padding=1))[1] != [width, 8]
+    assert panels_of(convolution([1, 16, 14, 14], [80 + 1, 16, 1, 1], stride=2)) == ([COLUMNS], [])
     assert panels_of(convolution([2, 16, 7, 7], [80, 16, 3, 3], padding=1)) == ([PADDED, PANELS, PANELS], [32, 16])
     for plane in ([9, 9], [3, 40, 9], [4, TUNING.wide_row - 1]):
         desc = convolution([1, 16, *plane], [80, 16, *[3] * len(plane)], padding=1)
         assert panels_of(desc) == ([PADDED, PANELS], [width])
-        assert panels_of(convolution([1, 16, *plane], [80 + 1, 16, *[3] * len(plane)], padding=1))[1] != [width]
+        desc = convolution([1, 16, *plane], [80 + 8, 16, *[3] * len(plane)], padding=1)
+        assert panels_of(desc) == ([PADDED, PANELS, PANELS], [width, 8])
     wide = convolution([1, 16, 6, TUNING.wide_row], [80, 16, 3, 3], padding=1)
     assert panels_of(wide) == ([PADDED, PANELS, PANELS], [32, 16])
     assert panels_of(convolution([1, 16, 19, 19], [80, 16, 1, 1], stride=2)) == ([COLUMNS], [])

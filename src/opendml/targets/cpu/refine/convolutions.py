@@ -301,7 +301,9 @@ class _Refined:
         is_small = plane <= tuning.streamed_windows
         is_narrow = windows.counted[-1] < tuning.wide_row and max(windows.tap_counts) > 1
         is_single = windows.batch.size == 1 and plane > tuning.few_windows
-        is_whole = windows.channel.size >= tuning.narrowest_panel and windows.channel.size % tuning.streamed_panel == 0
+        # Narrow rows are better off so even if a panel is left over in which vectors are not full.
+        has_many = is_narrow and windows.channel.size >= tuning.outputs_worth_columns
+        is_whole = has_many or windows.channel.size % tuning.streamed_panel == 0
         return self.is_fixed and is_single and (is_small or is_narrow) and is_whole and self._has_large_registers()
 
     def _has_runs(self) -> bool:
