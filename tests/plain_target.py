@@ -68,7 +68,11 @@ class PlainTarget:
         return graph
 
     def refine(
-        self, definition: Definition, fixed: Iterable[Tensor] = (), bounds: Mapping[Tensor, float] | None = None
+        self,
+        definition: Definition,
+        fixed: Iterable[Tensor] = (),
+        bounds: Mapping[Tensor, float] | None = None,
+        denormal: Iterable[Tensor] = (),
     ) -> Definition:
         return definition
 

@@ -261,3 +261,10 @@ def test_a_processor_that_loads_while_it_sums_up_asks_for_planes() -> None:
     assert here.streamed_panel == 2 * other.streamed_panel
     assert here.short_steps > other.short_steps == 0
     assert here.asked_strip_penalty < other.asked_strip_penalty == other.far_penalty
+
+
+def test_denormal_numbers_are_slow_on_processors_of_one_maker() -> None:
+    assert all(tuned(name).slow_denormals for name in ("emeraldrapids", "skylake-avx512", "somebody's"))
+    assert not any(tuned(name).slow_denormals for name in ("znver3", "znver4", "znver5"))
+    machine = machine_of("aarch64-unknown-linux-gnu", "baseline")
+    assert not tuning_of(machine, THREADS, "neoverse-v1").slow_denormals

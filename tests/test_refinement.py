@@ -462,7 +462,10 @@ def test_filters_that_few_windows_or_narrow_rows_share_are_in_narrow_panels() ->
         desc = convolution([1, 16, 7, 7], [80, 16, 3, 3], padding=1)
         assert panels_of(desc, target) == ([PADDED, PANELS], [width])
     assert panels_of(convolution([1, 32, 14, 14], [2 * width, 32, 1, 1], stride=2)) == ([PANELS], [width])
-    assert panels_of(convolution([1, 16, 7, 7], [80 + 1, 16, 3, 3], padding=1)) == ([PADDED, PANELS, PANELS], [width, 1])
+    assert panels_of(convolution([1, 16, 7, 7], [80 + 1, 16, 3, 3], padding=1)) == (
+        [PADDED, PANELS, PANELS],
+        [width, 1],
+    )
     assert panels_of(convolution([1, 16, 7, 7], [40, 16, 3, 3], padding=1))[1] != [width, 8]
     assert panels_of(convolution([1, 16, 14, 14], [80 + 1, 16, 1, 1], stride=2)) == ([COLUMNS], [])
     assert panels_of(convolution([2, 16, 7, 7], [80, 16, 3, 3], padding=1)) == ([PADDED, PANELS, PANELS], [32, 16])

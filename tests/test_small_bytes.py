@@ -206,7 +206,7 @@ def test_what_is_beyond_its_bound_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
-        ({0: 64}, "bounds: input 0 is no input of INT8 or UINT8 that is OWNED_BY_DML"),
+        ({0: 64}, "bounds: input 0 is no input of INT8, UINT8 or FLOAT32 that is OWNED_BY_DML"),
         ({2: 64}, "bounds: input 2 is no input"),
         ({-1: 64}, "bounds: input -1 is no input"),
         ({1: -1}, "bounds: of input 1: expected a number from 0 on, got -1"),

@@ -32,11 +32,10 @@ class GraphAssembly(NamedTuple):
 
     def bounds(self) -> dict[int, float]:
         """What ``Device.compile_graph`` is told of the constants that are inputs."""
-        from opendml.description.graph_paths import graph_input_tensors
         from opendml.graph.constant_bounds import bounds_of_inputs
 
         owned = {number: constant.data for number, constant in self.interface.kept.items() if constant.owned}
-        return bounds_of_inputs(graph_input_tensors(self.desc), owned)
+        return bounds_of_inputs(self.desc, owned)
 
 
 class KeptConstant(NamedTuple):

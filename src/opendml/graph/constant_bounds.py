@@ -4,14 +4,16 @@ instructions where they are small."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
 from opendml.description.graph_desc import ConstantNode, GraphDesc, OperatorNode
+from opendml.description.graph_paths import graph_input_tensors
 from opendml.description.tensor import TensorDesc
 from opendml.expression.element_types import F32, I8, U8, ElementType, bits_of
+from opendml.graph.denormal_numbers import LEAST_MASK, MOST_MASK, mask_inputs
 from opendml.operators.element_types import ELEMENT_TYPE_OF
 
 BOUNDED_BYTES: Final = 1 << 15
@@ -50,20 +52,32 @@ def bounds_of_constants(graph: GraphDesc) -> dict[int, dict[str, float]]:
     return {number: dict(sorted(bounds.items())) for number, bounds in found.items()}
 
 
-def bounds_of_inputs(
-    descs: Sequence[TensorDesc | None], contents: Mapping[int, bytes | memoryview]
-) -> dict[int, float]:
-    """The bounds of those inputs of a graph whose contents are known, by their numbers, that bytes do not have
-    anyway."""
-    types = ((number, data, bounded_type(descs[number])) for number, data in contents.items())
-    bounds = {number: (type, bound_of_constant(data, type)) for number, data, type in types if type is not None}
-    return {number: bound for number, (type, bound) in bounds.items() if bound < BOUNDS_OF_BYTES[type]}
+def bounds_of_inputs(graph: GraphDesc, contents: Mapping[int, bytes | memoryview]) -> dict[int, float]:
+    """The bounds of those inputs of a valid graph whose contents are known, by their numbers, that make a difference to
+    its code."""
+    descs, masks = graph_input_tensors(graph), mask_inputs(graph)
+    found = dict[int, float]()
+    for number, data in contents.items():
+        type = bounded_type(descs[number])
+        if type is not None and (type is not F32 or number in masks):
+            bound = useful_bound(_largest_of_floats(data) if type is F32 else bound_of_constant(data, type), type)
+            found |= {} if bound is None else {number: bound}
+    return found
 
 
 def bounded_type(desc: TensorDesc | None) -> ElementType | None:
-    """The type of an input's bytes, if it is of bytes, no packed smaller numbers, and bound before a graph runs."""
+    """The type of an input's numbers, if they are bytes, no packed smaller numbers, or of float32, and bound before a
+    graph runs."""
     type = None if desc is None or not desc.is_owned_by_dml else ELEMENT_TYPE_OF.get(desc.data_type)
-    return type if type in BOUNDS_OF_BYTES else None
+    return type if type in BOUNDED_TYPES else None
+
+
+def useful_bound(bound: float, type: ElementType) -> float | None:
+    """A power of two that numbers of an input do not exceed either, if code differs by it: of bytes if not all have it,
+    of float32 if it is that of a mask."""
+    power = power_of_two(bound)
+    is_useful = LEAST_MASK < power <= MOST_MASK if type is F32 else power < BOUNDS_OF_BYTES[type]
+    return power if is_useful else None
 
 
 def _bound_of_floats(data: bytes | memoryview) -> float:
@@ -73,6 +87,11 @@ def _bound_of_floats(data: bytes | memoryview) -> float:
     if most >= _INFINITY:
         return math.inf
     return math.ldexp(1.0, math.frexp(float(np.uint32(most).view(np.float32)))[1])
+
+
+def _largest_of_floats(data: bytes | memoryview) -> float:
+    numbers = np.frombuffer(data, "<f4")
+    return float(max(numbers.max(), -numbers.min())) if numbers.size else math.inf
 
 
 def power_of_two(number: float) -> float:
@@ -88,4 +107,5 @@ __all__ = [
     "bounds_of_constants",
     "bounds_of_inputs",
     "power_of_two",
+    "useful_bound",
 ]

@@ -20,9 +20,11 @@ from opendml.description.graph_paths import (
     used_bytes,
 )
 from opendml.description.tensor import TensorDesc
+from opendml.expression.element_types import F32
 from opendml.expression.ir import Const, Load, Tensor, grid, indices, load
 from opendml.expression.statements import Compute, Definition, Statement, Store, replaced_loads, rewritten
 from opendml.graph.constant_bounds import BOUNDED_TYPES, bound_of_constant
+from opendml.graph.denormal_numbers import denormal_nodes
 from opendml.graph.layouts import Reading, coordinate_factors, moved_coordinates
 from opendml.operators.definition import tensor
 
@@ -52,9 +54,9 @@ class JoinedGraph:
     nodes: dict[Tensor, int] = field(default_factory=dict)
 
 
-Refine = Callable[[Definition, Iterable[Tensor], Mapping[Tensor, float]], Definition]
+Refine = Callable[[Definition, Iterable[Tensor], Mapping[Tensor, float], Iterable[Tensor]], Definition]
 """What a target makes of the definition of an operator, some of whose inputs are known before the graph ever runs; of
-some of these, numbers that no element exceeds, where none is less than 0."""
+some of these, numbers that no element exceeds, where none is less than 0; and of some many may be denormal numbers."""
 
 
 def join(graph: GraphDesc, refine: Refine | None = None, bounds: Mapping[int, float] | None = None) -> JoinedGraph:
@@ -81,6 +83,7 @@ class _Joiner:
         self.joined = joined
         self.sources = sources(graph)
         self.furthest = _furthest_readers(graph, self.sources)
+        self.denormal = denormal_nodes(graph, self.sources, bounds)
         self.tensors = joined.tensors
         self.graph_outputs: dict[NodeOutput, list[int]] = {}
         for i, tensor_of_input in enumerate(joined.inputs):
@@ -102,7 +105,8 @@ class _Joiner:
         if self.refine is not None:
             fixed = [own for own, target in targets.items() if self._is_fixed(target)]
             bounds = {own: self._bound(own, targets[own]) for own in fixed if own.type in BOUNDED_TYPES}
-            definition = self.refine(_with_loads(definition, loads), fixed, bounds)
+            denormal = [own for own, target in targets.items() if self._is_denormal(target)]
+            definition = self.refine(_with_loads(definition, loads), fixed, bounds, denormal)
         for own in targets:
             if own not in loads:
                 loads[own] = self._reading(own, self._source_tensor(targets[own]))
@@ -153,11 +157,17 @@ class _Joiner:
             return self.joined.owned[source.number]
         return isinstance(self.graph.nodes[source.node], ConstantNode)
 
+    def _is_denormal(self, target: NodeInput) -> bool:
+        """Whether what a node reads may have many denormal numbers."""
+        source = self.sources[target]
+        return isinstance(source, NodeOutput) and source.node in self.denormal
+
     def _bound(self, own: Tensor, target: NodeInput) -> float:
         """What no number of a fixed input exceeds, whatever its sign; infinite if that is not known."""
         source = self.sources[target]
         if isinstance(source, GraphInput):
-            return self.bounds.get(source.number, math.inf)
+            # Inputs of float32 with bounds are masks, which have numbers less than 0.
+            return math.inf if own.type is F32 else self.bounds.get(source.number, math.inf)
         node = self.graph.nodes[source.node]
         return bound_of_constant(node.data, own.type) if isinstance(node, ConstantNode) else math.inf
 

@@ -386,8 +386,8 @@ def _rebuilt(
 
 def _check_bound(name: str, numbers: Array, bound: float) -> None:
     """Raise BindingError where a number is larger than all were said to be when the graph was compiled."""
-    most = max(int(numbers.max()), int(numbers.min()), key=abs)
-    if abs(most) > bound:
+    most = max(numbers.max().item(), numbers.min().item(), key=abs)
+    if not abs(most) <= bound:
         raise BindingError(f"{name}: has the number {most}; the graph was compiled for none beyond {bound:g}")
 
 

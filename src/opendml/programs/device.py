@@ -189,10 +189,11 @@ class Device:
         violations, ConfigurationError for flags that do not exist; OutOfMemoryError, before anything is allocated, if
         the graph needs more than ``memory_limit`` bytes beside its inputs and outputs.
 
-        ``bounds`` says of inputs OWNED_BY_DML of INT8 or UINT8, by their numbers, that none of what ``initialize`` is
-        given for them is larger, of either sign: it raises BindingError where that is not so. Weights of 7 bits, no
-        larger than 64, are multiplied by faster instructions on x86 processors without VNNI. A bound of another input
-        is a ConfigurationError.
+        ``bounds`` says of inputs OWNED_BY_DML of INT8, UINT8 or FLOAT32, by their numbers, that none of what
+        ``initialize`` is given for them is larger, of either sign: it raises BindingError where that is not so. Weights
+        of 7 bits, no larger than 64, are multiplied by faster instructions on x86 processors without VNNI. A mask of
+        about -100 (its bound is above 64 and not above 128) makes a softmax have denormal numbers, with which products
+        are computed in another way, faster and with the same bits. A bound of another input is a ConfigurationError.
         """
         from opendml.description.graph_validation import validate_graph_or_raise
         from opendml.llvm.stacks import on_large_stack
@@ -243,18 +244,20 @@ class Device:
 def _known_bounds(graph: GraphDesc, bounds: Mapping[int, float]) -> dict[int, float]:
     """Bounds of inputs by their numbers, as powers of two. ConfigurationError for one that there is no use for."""
     from opendml.description.graph_paths import graph_input_tensors
-    from opendml.graph.constant_bounds import BOUNDS_OF_BYTES, bounded_type, power_of_two
+    from opendml.graph.constant_bounds import bounded_type, useful_bound
 
     descs = graph_input_tensors(graph) if bounds else ()
     known = dict[int, float]()
     for number, bound in sorted(bounds.items()):
         type = bounded_type(descs[number] if 0 <= number < len(descs) else None)
         if type is None:
-            raise ConfigurationError(f"bounds: input {number} is no input of INT8 or UINT8 that is OWNED_BY_DML")
+            raise ConfigurationError(
+                f"bounds: input {number} is no input of INT8, UINT8 or FLOAT32 that is OWNED_BY_DML"
+            )
         if not bound >= 0:
             raise ConfigurationError(f"bounds: of input {number}: expected a number from 0 on, got {bound!r}")
-        if power_of_two(bound) < BOUNDS_OF_BYTES[type]:
-            known[number] = power_of_two(bound)
+        useful = useful_bound(bound, type)
+        known |= {} if useful is None else {number: useful}
     return known
 
 

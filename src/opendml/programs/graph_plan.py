@@ -193,7 +193,7 @@ def graph_key(
     facts = code_facts(target)
     if facts is None:
         return None
-    description = "\n".join((facts, repr((fusion, sorted((bounds or {}).items()))), *_description(graph)))
+    description = "\n".join((facts, repr((fusion, sorted((bounds or {}).items()))), *_description(graph, bounds or {})))
     return hashlib.sha256(description.encode()).digest()
 
 
@@ -205,14 +205,17 @@ def code_facts(target: Target | None) -> str | None:
     return None if digest is None else f"{digest}\n{(compiler_version(), text, DEFAULT_OPTIONS)!r}"
 
 
-def _description(graph: GraphDesc) -> Iterator[str]:
-    """Lines that are the same for two valid graphs only if their code is."""
+def _description(graph: GraphDesc, known: Mapping[int, float]) -> Iterator[str]:
+    """Lines that are the same for two valid graphs, of whose inputs this is ``known``, only if their code is."""
     from opendml.description.graph_desc import OperatorNode
+    from opendml.description.graph_paths import sources
     from opendml.graph.constant_bounds import bounds_of_constants
+    from opendml.graph.denormal_numbers import denormal_nodes
     from opendml.graph.joining import SEEN_BYTES
 
     bounds = bounds_of_constants(graph)
     yield repr((graph.input_count, graph.output_count))
+    yield repr(sorted(denormal_nodes(graph, sources(graph), known)))
     for number, node in enumerate(graph.nodes):
         if isinstance(node, OperatorNode):
             yield repr(node.operator)

@@ -113,11 +113,16 @@ class Target(Protocol):
         them; the same nodes and edges. The graph itself where it would have none."""
 
     def refine(
-        self, definition: Definition, fixed: Iterable[Tensor] = (), bounds: Mapping[Tensor, float] | None = None
+        self,
+        definition: Definition,
+        fixed: Iterable[Tensor] = (),
+        bounds: Mapping[Tensor, float] | None = None,
+        denormal: Iterable[Tensor] = (),
     ) -> Definition:
         """The definition as it is computed here: expressions in, expressions out. It moves bits and changes no
         arithmetic. Inputs that are ``fixed`` are known before it ever runs; no element of those with ``bounds`` is
-        larger than these, whatever its sign; of float32 none is less than 0."""
+        larger than these, whatever its sign; of float32 none is less than 0; many of ``denormal`` ones may be so
+        small."""
 
     def generate(self, definition: Definition, *, in_place: bool) -> Code:
         """The code of a definition; with ``in_place``, an input may be the same memory as an output.

@@ -134,6 +134,9 @@ _STREAMED_PANEL: Final = 32
 long as what is done with them, and lines that come from the second-level cache delay them. Beside two 1x1 convolutions
 of 7x7 take a tenth less time, 3x3 ones a twentieth."""
 
+_WITH_DENORMALS: Final = _NEAR_LAST
+"""x86 processors whose units do denormal numbers themselves, a few cycles later, and not by microcode as Intel's do."""
+
 _IN_PLANES: Final = ("znver4", "znver5")
 """Processors of many registers whose channels are planes still: nobody has measured the other layout there."""
 
@@ -161,6 +164,8 @@ def tuning_of(
     if machine.vector_registers < tuning.many_registers:
         tuning = tuning.but(fewest_rows=_ROWS_OF_FEW_REGISTERS, last_panel=_LAST_PANEL_OF_FEW_REGISTERS)
     has_narrow = machine.vector_bytes < machine.cache_line and machine.vector_registers > _RUN_REGISTERS
+    if name in _WITH_DENORMALS or machine.architecture != "x86_64":
+        tuning = tuning.but(slow_denormals=False)
     if name in _IN_PLANES or has_narrow:
         tuning = tuning.but(most_run_registers=_RUN_REGISTERS)
     unit = min(_UNITS.get(name, machine.vector_bytes), machine.vector_bytes)

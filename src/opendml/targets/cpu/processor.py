@@ -55,12 +55,16 @@ class Processor(CpuTarget):
         return laid_out(graph, self)
 
     def refine(
-        self, definition: Definition, fixed: Iterable[Tensor] = (), bounds: Mapping[Tensor, float] | None = None
+        self,
+        definition: Definition,
+        fixed: Iterable[Tensor] = (),
+        bounds: Mapping[Tensor, float] | None = None,
+        denormal: Iterable[Tensor] = (),
     ) -> Definition:
         """By the rules of ``refine/``: layouts for vectors and for the processor's instructions."""
         from opendml.targets.cpu.refine.refining import refine
 
-        return refine(definition, self, fixed, bounds)
+        return refine(definition, self, fixed, bounds, denormal)
 
     def generate(self, definition: Definition, *, in_place: bool) -> ProgramCode:
         """LLVM modules, the first of them with the entry."""

@@ -70,7 +70,11 @@ class OpenClTarget:
         return graph
 
     def refine(
-        self, definition: Definition, fixed: Iterable[Tensor] = (), bounds: Mapping[Tensor, float] | None = None
+        self,
+        definition: Definition,
+        fixed: Iterable[Tensor] = (),
+        bounds: Mapping[Tensor, float] | None = None,
+        denormal: Iterable[Tensor] = (),
     ) -> Definition:
         """The definition itself: plain kernels want no other layout."""
         return definition

@@ -48,3 +48,7 @@ class MatrixKnobs:
     panels_beside_rest: int = 8
     """Panels, of a matrix or of words, from which on they are worth a kernel of its own for the columns that are
     left."""
+
+    slow_denormals: bool = True
+    """Whether a step of a product takes about a hundred times as long with a denormal number: where one factor may have
+    many, sums are bounded first."""

@@ -23,12 +23,12 @@ def matrix_product(found: Sum, surroundings: Surroundings) -> Refinement | None:
     A right matrix that is fixed is laid out in panels of columns. Where sums have partial sums they run along rows of
     the left matrix and columns of the right one, so these are to be contiguous.
     """
-    product = _product(found)
+    product = product_of(found)
     return None if product is None else _Refined(product, surroundings).refinement()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Matrix:
+class Matrix:
     """A factor, and its tensor's dimensions in the order of the product: the batch, then two."""
 
     factor: Factor
@@ -36,6 +36,7 @@ class _Matrix:
 
     @property
     def tensor(self) -> Tensor:
+        """What it is read from."""
         return self.factor.load.tensor
 
     def stride(self, number: int) -> int:
@@ -44,14 +45,16 @@ class _Matrix:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Product:
+class Product:
+    """A matrix product: its axes, and its factors in the order of these."""
+
     sum: Sum
     batch: tuple[Axis, ...]
     row: Axis
     column: Axis
     inner: Axis
-    left: _Matrix
-    right: _Matrix
+    left: Matrix
+    right: Matrix
 
     @property
     def rows(self) -> int:
@@ -60,7 +63,7 @@ class _Product:
         return self.row.size * math.prod(shared)
 
 
-def _product(found: Sum) -> _Product | None:
+def product_of(found: Sum) -> Product | None:
     """A sum over one axis for each row and column, of elements that are read at plain coordinates."""
     fold, axes = found.fold, found.compute.axes
     if len(fold.axes) != 1 or len(axes) < 2 or fold.where is not None or not fold.type.is_float:
@@ -73,11 +76,11 @@ def _product(found: Sum) -> _Product | None:
     right = order_of(found.right.load, (*batch, inner, column))
     if left is None or right is None:
         return None
-    return _Product(found, tuple(batch), row, column, inner, _Matrix(found.left, left), _Matrix(found.right, right))
+    return Product(found, tuple(batch), row, column, inner, Matrix(found.left, left), Matrix(found.right, right))
 
 
 class _Refined:
-    def __init__(self, product: _Product, surroundings: Surroundings) -> None:
+    def __init__(self, product: Product, surroundings: Surroundings) -> None:
         self.product = product
         self.tuning: Tuning = surroundings.target.tuning
         self.machine: Machine = surroundings.target.machine
@@ -137,18 +140,18 @@ class _Refined:
         is_wide = product.row.size >= self.tuning.columns_of_rows
         return not self.is_dot and is_turned and is_wide and self._is_aliased(left)
 
-    def _is_crowded(self, matrix: _Matrix) -> bool:
+    def _is_crowded(self, matrix: Matrix) -> bool:
         """Whether what the steps read falls into so few places of the nearest cache that it is gone before the next
         tile wants the rest of its lines."""
         few, many = self.tuning.crowded_column_bytes, self.tuning.page_bytes
         return self._bytes_apart(matrix) % (few if self.has_few_registers else many) == 0
 
-    def _is_aliased(self, matrix: _Matrix) -> bool:
+    def _is_aliased(self, matrix: Matrix) -> bool:
         """Whether what one step reads and what the next one does are whole pages apart."""
         return self._bytes_apart(matrix) % self.tuning.page_bytes == 0
 
     @staticmethod
-    def _bytes_apart(matrix: _Matrix) -> int:
+    def _bytes_apart(matrix: Matrix) -> int:
         """From what one step reads to what the next one does."""
         return matrix.stride(-1) * matrix.tensor.type.bits // 8
 
@@ -201,7 +204,7 @@ class _Refined:
         is_narrow = row <= tuning.many_threads * line <= tuning.many_threads * self.machine.vector_bytes
         return is_narrow and product.rows < 2 * tuning.rows_of_tiles and self._is_far()
 
-    def _copied(self, matrix: _Matrix, axes: Sequence[Axis]) -> Expression:
+    def _copied(self, matrix: Matrix, axes: Sequence[Axis]) -> Expression:
         """The element, for the coordinates of ``axes``, of a copy of a matrix that has them as its dimensions."""
         batch = len(self.product.batch)
         strides = matrix.tensor.strides

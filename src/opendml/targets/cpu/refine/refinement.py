@@ -22,11 +22,12 @@ CHANNEL: Final = 1
 class Surroundings:
     """The target, and the inputs of a definition that are ``fixed``: what is made of these alone is made once, before
     the program ever runs. No element of those with ``bounds`` is larger than these, whatever its sign; of
-    float32 none is less than 0."""
+    float32 none is less than 0. Many of a ``denormal`` one may be so small that they are denormal numbers."""
 
     target: CpuTarget
     fixed: frozenset[Tensor]
     bounds: Mapping[Tensor, float]
+    denormal: frozenset[Tensor] = frozenset()
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from opendml.targets.cpu.refine.channels import channels_in_lanes
 from opendml.targets.cpu.refine.compactions import compactions_in_pieces
 from opendml.targets.cpu.refine.convolutions import convolution
 from opendml.targets.cpu.refine.copies import joined_copies
+from opendml.targets.cpu.refine.denormal_factors import sums_between_bounds
 from opendml.targets.cpu.refine.factors_of_chains import factors_of_chains
 from opendml.targets.cpu.refine.groups import values_beside_elements
 from opendml.targets.cpu.refine.lane_terms import terms_of_all_lanes
@@ -73,7 +74,11 @@ TOGETHER: Final[tuple[DefinitionRule, ...]] = (
 )
 """Rules for several statements together, one after the other, before those of single ones."""
 
-SUMS: Final[tuple[tuple[SumRule, ...], ...]] = ((convolution, transposed_convolution, matrix_product), (words,))
+SUMS: Final[tuple[tuple[SumRule, ...], ...]] = (
+    (sums_between_bounds,),
+    (convolution, transposed_convolution, matrix_product),
+    (words,),
+)
 """Rules for statements that compute a sum of products, in stages, each tried on what the one before has left: of one
 stage the first that fits is taken."""
 
@@ -83,10 +88,12 @@ def refine(
     target: CpuTarget,
     fixed: Iterable[Tensor] = (),
     bounds: Mapping[Tensor, float] | None = None,
+    denormal: Iterable[Tensor] = (),
 ) -> Definition:
     """The definition for this target. Of its inputs those that are ``fixed`` are known before it ever runs; no element
-    of those with ``bounds`` is larger than these, whatever its sign; of float32 none is less than 0."""
-    surroundings = Surroundings(target, frozenset(fixed), bounds or {})
+    of those with ``bounds`` is larger than these, whatever its sign; of float32 none is less than 0; many of those that
+    are ``denormal`` may be so small."""
+    surroundings = Surroundings(target, frozenset(fixed), bounds or {}, frozenset(denormal))
     for rule in TOGETHER:
         definition = rule(definition, surroundings)
     for rules in SUMS:
@@ -108,4 +115,4 @@ def refined_definition(desc: Operator, target: CpuTarget) -> Definition:
 
 def refining(target: CpuTarget) -> Refine:
     """What joins a graph's definitions for this target is given: ``join(graph, refining(target))``."""
-    return lambda definition, fixed, bounds: refine(definition, target, fixed, bounds)
+    return lambda definition, fixed, bounds, denormal: refine(definition, target, fixed, bounds, denormal)
