@@ -15,6 +15,7 @@ from opendml.expression.floating_point import (
     magnitude_of,
     polynomial,
     power_of_two,
+    subnormal,
     two_product,
     with_sign_of,
 )
@@ -84,6 +85,17 @@ def exp_of_sum(x: Expression, low: Expression | None = None) -> Expression:
     shift = FORMATS[x.type].shift_exponent
     value, power = _exp_parts(x, select(negative, form.anchor + shift, form.anchor - shift, x.type), low)
     return value * power * select(negative, _smaller(unbounded), 2.0**shift)
+
+
+def exp_of_extreme(x: Expression) -> Expression:
+    """``exp(x)`` for an ``x`` whose result is infinite, almost so, or smaller than all normal numbers; NaN for NaN."""
+    form, shift = FUNCTION_FORMS[x.type], FORMATS[x.type].shift_exponent
+    x = at_most(at_least(x, form.exp_lowest), form.exp_highest)
+    negative = x < 0
+    value, power = _exp_parts(x, select(negative, form.anchor + shift, form.anchor - shift, x.type))
+    shifted = value * power
+    smaller = subnormal(shifted, 2.0 ** (-shift - FORMATS[x.type].smallest_exponent))
+    return select(negative, smaller, shifted * 2.0**shift)
 
 
 def exp_of_negative(x: Expression) -> Expression:

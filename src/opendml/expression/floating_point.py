@@ -34,6 +34,11 @@ class Format:
         return 2.0 ** (1 - self.bias)
 
     @property
+    def smallest_exponent(self) -> int:
+        """Of 2: the smallest number of all."""
+        return 1 - self.bias - self.mantissa_bits
+
+    @property
     def shift_exponent(self) -> int:
         """A power of two that brings every result of ``exp``, too large or too small, among the normal numbers."""
         return (self.bias + 1) // 2
@@ -84,6 +89,21 @@ def power_of_two(x: Expression) -> Expression:
     """2 to the power that stands, biased, in the lowest bits of ``x``."""
     form = FORMATS[x.type]
     return Bitcast(Bitcast(x, form.integer) << form.mantissa_bits, x.type)
+
+
+def is_subnormal(x: Expression) -> Expression:
+    """Whether ``x`` is a number smaller than all normal ones, of either sign, but not 0."""
+    form = FORMATS[x.type]
+    magnitude = Bitcast(x, form.unsigned) & (float_bits(-0.0, x.type) - 1)
+    return (magnitude - 1) < float_bits(form.smallest_normal, x.type) - 1
+
+
+def subnormal(x: Expression, y: Expression | float) -> Expression:
+    """``x * y`` times the smallest number of all, rounded once, where that is smaller than all normal ones, and neither
+    is negative: the bits of an integer. Products so small take some processors a hundred cycles and more."""
+    unit = 2.0 ** FORMATS[x.type].mantissa_bits  # from which on floats are the integers
+    rounded = Bitcast(fused_multiply_add(x, y, unit), FORMATS[x.type].integer)
+    return Bitcast(rounded - float_bits(unit, x.type), x.type)
 
 
 def is_unusual(x: Expression, beyond: float = INFINITY) -> Expression:

@@ -56,7 +56,8 @@ class JoinedGraph:
 
 Refine = Callable[[Definition, Iterable[Tensor], Mapping[Tensor, float], Iterable[Tensor]], Definition]
 """What a target makes of the definition of an operator, some of whose inputs are known before the graph ever runs; of
-some of these, numbers that no element exceeds, where none is less than 0; and of some many may be denormal numbers."""
+some of these, numbers that no element exceeds, where none is less than 0; and of some inputs and outputs many elements
+may be denormal numbers."""
 
 
 def join(graph: GraphDesc, refine: Refine | None = None, bounds: Mapping[int, float] | None = None) -> JoinedGraph:
@@ -106,6 +107,7 @@ class _Joiner:
             fixed = [own for own, target in targets.items() if self._is_fixed(target)]
             bounds = {own: self._bound(own, targets[own]) for own in fixed if own.type in BOUNDED_TYPES}
             denormal = [own for own, target in targets.items() if self._is_denormal(target)]
+            denormal += [own for own in definition.outputs if own is not None and index in self.denormal]
             definition = self.refine(_with_loads(definition, loads), fixed, bounds, denormal)
         for own in targets:
             if own not in loads:

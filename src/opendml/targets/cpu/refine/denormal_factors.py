@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from opendml.expression.element_types import F32, I32, U32, float_bits
-from opendml.expression.floating_point import FORMATS, magnitude_of, sign_bit
+from opendml.expression.element_types import F32, I32, U32
+from opendml.expression.floating_point import is_subnormal, magnitude_of, sign_bit
 from opendml.expression.folds import fold, partials_for, sum_of_products
 from opendml.expression.ir import (
     Axis,
@@ -76,7 +76,7 @@ class _Bounded:
             factor = self._left(*outer, row, step)
             push = select(bound.equals(0), constant(-PUSH, F32), constant(PUSH, F32))
             # Adding -0 changes nothing.
-            push = select(_is_denormal(factor), push, constant(-0.0, F32))
+            push = select(is_subnormal(factor), push, constant(-0.0, F32))
             return select(part.equals(0), _less_denormal(factor), push)
 
         def bounded(*place: Expression) -> Expression:
@@ -124,11 +124,6 @@ class _Bounded:
         return at(product.right.factor.element, dict(zip(axes, place, strict=True)))
 
 
-def _is_denormal(x: Expression) -> Expression:
-    magnitude = Bitcast(x, U32) & (float_bits(-0.0, F32) - 1)
-    return (magnitude - 1) < float_bits(FORMATS[F32].smallest_normal, F32) - 1
-
-
 def _less_denormal(x: Expression) -> Expression:
     """A number, 0 with its sign for a denormal one."""
-    return select(_is_denormal(x), Bitcast(sign_bit(x), F32), x)
+    return select(is_subnormal(x), Bitcast(sign_bit(x), F32), x)

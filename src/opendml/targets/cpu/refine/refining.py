@@ -22,6 +22,7 @@ from opendml.targets.cpu.refine.compactions import compactions_in_pieces
 from opendml.targets.cpu.refine.convolutions import convolution
 from opendml.targets.cpu.refine.copies import joined_copies
 from opendml.targets.cpu.refine.denormal_factors import sums_between_bounds
+from opendml.targets.cpu.refine.denormal_shares import denormal_shares
 from opendml.targets.cpu.refine.factors_of_chains import factors_of_chains
 from opendml.targets.cpu.refine.groups import values_beside_elements
 from opendml.targets.cpu.refine.lane_terms import terms_of_all_lanes
@@ -71,6 +72,7 @@ TOGETHER: Final[tuple[DefinitionRule, ...]] = (
     terms_of_all_lanes,
     tables_of_weights,
     sums_of_points,
+    denormal_shares,
 )
 """Rules for several statements together, one after the other, before those of single ones."""
 

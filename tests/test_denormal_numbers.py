@@ -1,5 +1,5 @@
-"""Products whose left matrix has denormal numbers: which are bounded first, that no bit changes, and that rows whose
-bounds tell nothing are summed up as they are."""
+"""Softmaxes with denormal numbers, and products whose left matrix has them: which are bounded first, that no bit
+changes, and that rows whose bounds tell nothing are summed up as they are."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from execution import Array, assert_identical, assert_same_values, seeds
 from hypothesis import given
 from properties import examples
+from sample_tensors import f32
 from test_refinement import interpreted
 
 import opendml as dml
@@ -21,7 +22,8 @@ from opendml.description.descriptors import Operator
 from opendml.description.errors import BindingError, ConfigurationError
 from opendml.description.graph_paths import sources
 from opendml.description.tensor import TensorDesc
-from opendml.expression.statements import Definition
+from opendml.expression.ir import Select
+from opendml.expression.statements import Compute, Definition
 from opendml.graph.constant_bounds import bounds_of_inputs
 from opendml.graph.denormal_numbers import denormal_nodes
 from opendml.graph.joining import join
@@ -146,6 +148,35 @@ def test_which_products_are_bounded() -> None:
     definition = product(8, 16, 8).define()
     assert not temporaries(refine(definition, TARGET))
     assert not temporaries(refine(definition, TARGET, denormal=[t for t in definition.inputs[1:] if t is not None]))
+
+
+@examples(60)
+@given(st.integers(1, 5), st.integers(1, 80), st.floats(0, 1), st.booleans(), seeds)
+def test_shares_that_are_denormal_numbers(rows: int, count: int, masked: float, special: bool, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    scores = random.normal(size=(rows, count)) * random.choice([0.1, 3, 20])
+    scores = np.where(random.random(scores.shape) < masked, scores - random.choice([84, 100, 300]), scores)
+    if special:
+        scores = np.where(random.random(scores.shape) < 0.05, random.choice(SPECIAL, scores.shape), scores)
+    tensor = f32(rows, count)
+    desc = operators.ActivationSoftmax1(input_tensor=tensor, output_tensor=tensor, axes=[1])
+    definition = desc.define()
+    refined = refine(definition, TARGET, denormal=[t for t in definition.outputs if t is not None])
+    assert refined != definition
+    arrays = [scores.astype(np.float32)]
+    (expected,), (found,) = interpreted(definition, arrays), interpreted(refined, arrays)
+    assert_same_values(found, expected)
+
+
+def test_which_softmaxes_are_written_so() -> None:
+    """Their arithmetic is the same on processors that are quick with denormal numbers, and of what has none."""
+    tensor = f32(4, 40)
+    definition = operators.ActivationSoftmax1(input_tensor=tensor, output_tensor=tensor, axes=[1]).define()
+    outputs = [t for t in definition.outputs if t is not None]
+    for target, denormal in ((TARGET.tuned(slow_denormals=False), outputs), (TARGET, []), (TARGET, outputs)):
+        value = refine(definition, target, denormal=denormal).statements[-1]
+        assert isinstance(value, Compute)
+        assert isinstance(value.stores[0].value, Select) == (target is TARGET and bool(denormal))
 
 
 def attention(x: Any, mask: Any, through: Callable[[Any], Any] = lambda shares: shares) -> Any:
