@@ -480,6 +480,23 @@ def test_filters_that_few_windows_or_narrow_rows_share_are_in_narrow_panels() ->
     assert not refine(convolution([1, 16, 7, 7], [80, 16, 1, 1]).define(), TARGET, ()).temporaries
 
 
+def test_vectors_are_of_channels_that_lie_side_by_side() -> None:
+    """Not of points that fill vectors, as they would be behind narrow panels, from copies of all channels of them."""
+
+    def by_points(channels: int, size: int) -> TensorDesc:
+        return TensorDesc(
+            "FLOAT32", [1, channels, size, size], strides=[channels * size**2, 1, channels * size, channels]
+        )
+
+    def width(size: int, *, planes: bool) -> list[int]:
+        output = TensorDesc("FLOAT32", [1, 48, size, size]) if planes else by_points(48, size)
+        tensors: dict[str, Any] = {"input_tensor": by_points(40, size), "output_tensor": output}
+        return panels_of(convolution([1, 40, size, size], [48, 40, 1, 1], **tensors))[1]
+
+    assert width(8, planes=True) == [32, 16]
+    assert width(7, planes=True) == width(8, planes=False) == [TUNING.streamed_panel]
+
+
 @pytest.mark.parametrize(("level", "width"), [("avx512", 32), ("avx2", 16)])
 def test_panels_of_filters_are_as_wide_as_tiles(level: str, width: int) -> None:
     """Whatever stays in a cache: strips then follow one another in memory."""

@@ -253,7 +253,7 @@ class _Refined:
             # A kernel of its own for those that are left would cost as much as all others: narrower panels leave none.
             fitting = (n for n in range(tuning.panel, 0, -tuning.narrowest_panel) if windows.channel.size % n == 0)
             return 0 if self._has_columns() else next(fitting, tuning.panel)
-        if self.is_streamed:
+        if self.is_streamed and not self._is_turned():
             return tuning.streamed_panel
         if self.has_runs:
             return self._width_of_runs()
@@ -266,6 +266,13 @@ class _Refined:
             return 0
         is_often_read = windows.batch.size * math.prod(windows.counted) >= tuning.windows_worth_panels
         return self._width_of_tiles() if self.is_fixed or is_often_read else 0
+
+    def _is_turned(self) -> bool:
+        """Whether channels lie side by side in what is summed up, but not in what that gives, while points there fill
+        vectors: of them these would be then, behind narrow panels, from copies of all channels."""
+        points = math.prod(self.windows.counted)
+        fill_vectors = points % self.machine.lanes(self.sum.fold.type.bits) == 0
+        return self.has_runs and fill_vectors and not are_side_by_side(self.output)
 
     def _width_of_tiles(self) -> int:
         """The channels of a tile, whose steps then follow one another in memory, and the next tile's behind them."""
