@@ -143,6 +143,8 @@ def test_which_products_are_bounded() -> None:
 
     assert has_bounds(product(8, 16, 8))
     assert not has_bounds(product(8, 16, 8), TARGET.tuned(slow_denormals=False))
+    assert has_bounds(product(8, 16, 8, 3), TARGET.tuned(bounded_bytes=3 * 8 * 16 * 4 * 4))
+    assert not has_bounds(product(8, 16, 8, 3), TARGET.tuned(bounded_bytes=3 * 8 * 16 * 4 * 4 - 1))
     assert not has_bounds(product(8, 16, 8, type="FLOAT16"))
     assert not has_bounds(product(8, 128, 1))  # has partial sums
     definition = product(8, 16, 8).define()

@@ -52,3 +52,7 @@ class MatrixKnobs:
     slow_denormals: bool = True
     """Whether a step of a product takes about a hundred times as long with a denormal number: where one factor may have
     many, sums are bounded first."""
+
+    bounded_bytes: int = 256 << 20
+    """Bytes up to which the copy of a left matrix is made that bounds of such sums are computed from: four times as
+    large as it. Beyond, that is more memory than anybody expects of a product."""

@@ -11,6 +11,7 @@ and others as they are.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from opendml.expression.element_types import F32, I32, U32
@@ -42,13 +43,20 @@ def sums_between_bounds(found: Sum, surroundings: Surroundings) -> Refinement | 
     product = product_of(found) if is_slow and found.fold.partials == 1 else None
     if product is None or product.left.factor.load.type is not F32:
         return None
-    return _Bounded(product).refinement()
+    bounded = _Bounded(product)
+    return bounded.refinement() if bounded.size <= surroundings.target.tuning.bounded_bytes else None
 
 
 class _Bounded:
     def __init__(self, product: Product) -> None:
         self.product = product
         self.found = Refinement()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the copy of the left matrix that the bounds are computed from: two of each step for each bound."""
+        product = self.product
+        return 4 * math.prod(self._batch_sizes) * product.row.size * product.inner.size * F32.bits // 8
 
     def refinement(self) -> Refinement:
         """The bounds, which rows they tell nothing about, the left matrix as it is read then, and the product."""
