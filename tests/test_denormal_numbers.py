@@ -20,7 +20,6 @@ import opendml as dml
 from opendml import operators
 from opendml.description.descriptors import Operator
 from opendml.description.errors import BindingError, ConfigurationError
-from opendml.description.graph_paths import sources
 from opendml.description.tensor import TensorDesc
 from opendml.expression.ir import Select
 from opendml.expression.statements import Compute, Definition
@@ -249,7 +248,7 @@ def test_bounds_of_masks() -> None:
     desc = graph.describe(attention(x, mask))
     assert bounds_of_inputs(desc, {1: MASK.tobytes()}) == {1: 128}
     assert bounds_of_inputs(desc, {1: (MASK / 10).tobytes()}) == {}
-    assert denormal_nodes(desc, sources(desc), {1: 128}) and not denormal_nodes(desc, sources(desc), {})
+    assert denormal_nodes(desc, {1: 128}) and not denormal_nodes(desc, {})
     device = dml.Device("cpu")
     with pytest.raises(ConfigurationError, match="input 0 is no input of INT8, UINT8 or FLOAT32"):
         device.compile_graph(desc, bounds={0: 100})

@@ -77,25 +77,26 @@ def expm1_of_normal(x: Expression) -> Expression:
 
 def exp_of_sum(x: Expression, low: Expression | None = None) -> Expression:
     """``exp(x + low)`` for any ``x`` and a ``low`` that is small beside 1."""
-    form = FUNCTION_FORMS[x.type]
-    unbounded = x
-    x = at_most(at_least(x, form.exp_lowest), form.exp_highest)
-    negative = x < 0
-    # The power of two need not be a normal number: it is made of two factors, of which the sign of x tells the second.
-    shift = FORMATS[x.type].shift_exponent
-    value, power = _exp_parts(x, select(negative, form.anchor + shift, form.anchor - shift, x.type), low)
-    return value * power * select(negative, _smaller(unbounded), 2.0**shift)
+    shifted, negative = _shifted_exp(x, low)
+    return shifted * select(negative, _smaller(x), 2.0 ** FORMATS[x.type].shift_exponent)
 
 
 def exp_of_extreme(x: Expression) -> Expression:
     """``exp(x)`` for an ``x`` whose result is infinite, almost so, or smaller than all normal numbers; NaN for NaN."""
+    shift = FORMATS[x.type].shift_exponent
+    shifted, negative = _shifted_exp(x)
+    smaller = subnormal(shifted, 2.0 ** (-shift - FORMATS[x.type].smallest_exponent))
+    return select(negative, smaller, shifted * 2.0**shift)
+
+
+def _shifted_exp(x: Expression, low: Expression | None = None) -> tuple[Expression, Expression]:
+    """A normal number that is ``exp(x + low)`` but for a second factor of the power of two, which need not be a normal
+    number, and whether that factor makes it smaller: the sign of ``x`` tells."""
     form, shift = FUNCTION_FORMS[x.type], FORMATS[x.type].shift_exponent
     x = at_most(at_least(x, form.exp_lowest), form.exp_highest)
     negative = x < 0
-    value, power = _exp_parts(x, select(negative, form.anchor + shift, form.anchor - shift, x.type))
-    shifted = value * power
-    smaller = subnormal(shifted, 2.0 ** (-shift - FORMATS[x.type].smallest_exponent))
-    return select(negative, smaller, shifted * 2.0**shift)
+    value, power = _exp_parts(x, select(negative, form.anchor + shift, form.anchor - shift, x.type), low)
+    return value * power, negative
 
 
 def exp_of_negative(x: Expression) -> Expression:

@@ -10,7 +10,7 @@ import numpy as np
 
 from opendml.description.enums import OperatorType, TensorDataType
 from opendml.description.graph_desc import ConstantNode, GraphDesc, Node, OperatorNode
-from opendml.description.graph_paths import GraphInput, NodeInput, NodeOutput, Source, sources
+from opendml.description.graph_paths import GraphInput, Source, node_pairs, sources
 from opendml.expression.element_types import F32
 
 LEAST_MASK: Final = 64.0
@@ -44,15 +44,13 @@ _MASKING: Final = _MOVING | {
 _SOFTMAX: Final = frozenset({OperatorType.ACTIVATION_SOFTMAX, OperatorType.ACTIVATION_SOFTMAX1})
 
 
-def denormal_nodes(
-    graph: GraphDesc, connected: Mapping[NodeInput, Source], bounds: Mapping[int, float]
-) -> frozenset[int]:
+def denormal_nodes(graph: GraphDesc, bounds: Mapping[int, float]) -> frozenset[int]:
     """The nodes of a valid graph whose outputs may have many denormal numbers of float32. ``bounds``: those of inputs
     OWNED_BY_DML that are known."""
     masks = {number for number, bound in bounds.items() if LEAST_MASK < bound <= MOST_MASK}
-    scores = _scores(graph, connected)
+    scores = _scores(graph)
     found = {softmax for softmax, read in scores.items() if any(_is_mask(source, graph, masks) for source in read)}
-    waiting, readers = [*found], _readers(connected) if found else {}
+    waiting, readers = [*found], _readers(graph) if found else {}
     while waiting:
         moving = {n for n in readers.get(waiting.pop(), ()) if _type_of(graph, n) in _MOVING} - found
         found |= moving
@@ -62,15 +60,15 @@ def denormal_nodes(
 
 def mask_inputs(graph: GraphDesc) -> frozenset[int]:
     """The inputs of a valid graph, by their numbers, that may be such masks by how they are read."""
-    scores = _scores(graph, sources(graph)).values()
+    scores = _scores(graph).values()
     return frozenset(source.number for read in scores for source in read if isinstance(source, GraphInput))
 
 
-def _scores(graph: GraphDesc, connected: Mapping[NodeInput, Source]) -> dict[int, list[Source]]:
+def _scores(graph: GraphDesc) -> dict[int, list[Source]]:
     """The nodes that are softmaxes of float32, and what their scores are made of by operators that masks are made and
     added by: inputs and constants."""
     softmaxes = [number for number, node in enumerate(graph.nodes) if _is_softmax(node)]
-    read = _read(connected) if softmaxes else {}
+    read = _read(graph) if softmaxes else {}
     found = dict[int, list[Source]]()
     for softmax in softmaxes:
         seen, waiting, ends = {softmax}, [softmax], list[Source]()
@@ -106,18 +104,17 @@ def _type_of(graph: GraphDesc, number: int) -> OperatorType | None:
     return node.operator.type if isinstance(node, OperatorNode) else None
 
 
-def _read(connected: Mapping[NodeInput, Source]) -> dict[int, list[Source]]:
+def _read(graph: GraphDesc) -> dict[int, list[Source]]:
     """What each node reads."""
     found = dict[int, list[Source]]()
-    for target, source in connected.items():
+    for target, source in sources(graph).items():
         found.setdefault(target.node, []).append(source)
     return found
 
 
-def _readers(connected: Mapping[NodeInput, Source]) -> dict[int, set[int]]:
+def _readers(graph: GraphDesc) -> dict[int, set[int]]:
     """The nodes that read each node."""
     found = dict[int, set[int]]()
-    for target, source in connected.items():
-        if isinstance(source, NodeOutput):
-            found.setdefault(source.node, set()).add(target.node)
+    for source, target in node_pairs(graph):
+        found.setdefault(source, set()).add(target)
     return found

@@ -84,7 +84,7 @@ class _Joiner:
         self.joined = joined
         self.sources = sources(graph)
         self.furthest = _furthest_readers(graph, self.sources)
-        self.denormal = denormal_nodes(graph, self.sources, bounds)
+        self.denormal = denormal_nodes(graph, bounds)
         self.tensors = joined.tensors
         self.graph_outputs: dict[NodeOutput, list[int]] = {}
         for i, tensor_of_input in enumerate(joined.inputs):

@@ -208,14 +208,13 @@ def code_facts(target: Target | None) -> str | None:
 def _description(graph: GraphDesc, known: Mapping[int, float]) -> Iterator[str]:
     """Lines that are the same for two valid graphs, of whose inputs this is ``known``, only if their code is."""
     from opendml.description.graph_desc import OperatorNode
-    from opendml.description.graph_paths import sources
     from opendml.graph.constant_bounds import bounds_of_constants
     from opendml.graph.denormal_numbers import denormal_nodes
     from opendml.graph.joining import SEEN_BYTES
 
     bounds = bounds_of_constants(graph)
     yield repr((graph.input_count, graph.output_count))
-    yield repr(sorted(denormal_nodes(graph, sources(graph), known)))
+    yield repr(sorted(denormal_nodes(graph, known)))
     for number, node in enumerate(graph.nodes):
         if isinstance(node, OperatorNode):
             yield repr(node.operator)

@@ -41,7 +41,7 @@ def sums_between_bounds(found: Sum, surroundings: Surroundings) -> Refinement | 
     """Such a product, where its processor takes long for denormal numbers and a row's sums are in one order."""
     is_slow = surroundings.target.tuning.slow_denormals and found.left.load.tensor in surroundings.denormal
     product = product_of(found) if is_slow and found.fold.partials == 1 else None
-    if product is None or product.left.factor.load.type is not F32:
+    if product is None or product.left.tensor.type is not F32:
         return None
     bounded = _Bounded(product)
     return bounded.refinement() if bounded.size <= surroundings.target.tuning.bounded_bytes else None
