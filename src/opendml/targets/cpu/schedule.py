@@ -50,6 +50,7 @@ from opendml.targets.cpu.kernel_parts import (
     work_of_values,
 )
 from opendml.targets.cpu.kernels import ComputeKernel, OrderKernel, Rows, ScanKernel, ScatterKernel
+from opendml.targets.cpu.loop_order import ordered_axes, repeats_folds
 from opendml.targets.cpu.prefetches import (
     expected,
     is_far,
@@ -68,8 +69,7 @@ def schedule_compute(compute: Compute, target: CpuTarget, *, in_place: bool) -> 
     stores = lowered_stores(compute.stores)
     if any(store.margins is not None for store in stores):
         raise CodeGenerationError("only sums of products have stores with margins around their rows")
-    axes = [axis for axis in compute.axes if axis.size > 1]
-    axes.sort(key=lambda axis: -abs(stores[0].address.coefficient(axis)))
+    axes = ordered_axes([axis for axis in compute.axes if axis.size > 1], stores)
     axes, stores = coalesce(axes, stores)
     if not all(follows_axes(store.address, axes) for store in stores):
         raise CodeGenerationError("a statement stores at addresses that are no sums of its axes")
@@ -523,7 +523,8 @@ def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     (fold,), (*shared, axis), tuning = folds, kernel.shared, target.tuning
     read, bytes_of_word = _read_by_steps(fold)
     steps, conditions = fold.steps * bytes_of_word, guards(fold)
-    if not tuning.staged_steps < steps <= tuning.unrolled_steps or any(not form.is_pure for form in conditions):
+    is_long = steps > tuning.unrolled_steps
+    if steps <= tuning.staged_steps or any(is_long or not form.is_pure for form in conditions):
         return kernel
     loads = [e.address for e in read if e.address.coefficient(axis)]
     taps = [(a, t) for a in loads for t in fold.axes if t.size > 1 and a.coefficient(t)]
@@ -531,6 +532,7 @@ def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
         return kernel
     registers = -(-vector.size * max(_access_bytes(kernel)) // target.machine.vector_bytes)
     most = min(tuning.row_registers // min(registers, 2), max(tuning.row_steps // steps, tuning.least_rows))
+    most = tuning.row_registers if is_long else most
     widest = most
     if all(abs(a.coefficient(tap)) >= vector.size for a, tap in taps) and not target.has_few_registers:
         widest = max(most, tuning.most_window_rows)
@@ -601,7 +603,7 @@ def _with_items(kernel: ComputeKernel, tuning: Tuning) -> ComputeKernel:
         return kernel
     axes, count = kernel.shared, 0
     kernel = replace(kernel, shared=())
-    while kernel.item_count < tuning.items and count < len(axes):
+    while kernel.item_count < tuning.items and count < len(axes) and not repeats_folds(kernel, axes[count:]):
         count += 1
         kernel = replace(kernel, shared=axes[:count])
     kernel = replace(kernel, inner=axes[count:])

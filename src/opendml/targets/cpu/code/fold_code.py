@@ -203,10 +203,42 @@ class FoldWriter:
                 (states[row],) = self._step(folding.fold, folding.steps, [here], [states[row]])
         return states
 
+    def _sliding(self, folding: Folding, axes: list[Axis], points: list[Point], states: list[State]) -> list[State]:
+        """The steps of a fold along a tap and the axes behind it for several rows whose windows are a tap apart: a loop
+        over the rows of what they load that all of them have in common, and those before and behind it.
+
+        Each row's own steps keep their order.
+        """
+        (tap, *rest), count = axes, len(points)
+
+        def at_place(name: str | None, place: int, states: list[State]) -> list[State]:
+            rows = [row for row in range(count) if name is not None or 0 <= place - row < tap.size]
+            here = [points[row].at(tap, name, place - row) for row in rows]
+            found = self._along(folding, rest, here, [states[row] for row in rows])
+            made = dict(zip(rows, found, strict=True))
+            return [made.get(row, state) for row, state in enumerate(states)]
+
+        def body(position: str, values: list[Value]) -> list[Value]:
+            with self._evaluator.scope():
+                return _joined(at_place(position, 0, _split(values, shape)))
+
+        shape, common = [len(state) for state in states], range(count - 1, tap.size)
+        for place in range(min(common.start, tap.size)):
+            states = at_place(None, place, states)
+        if common:
+            ends = (str(common.start), str(common.stop))
+            states = _split(self._builder.loop(*ends, 1, _joined(states), body), shape)
+        for place in range(tap.size, tap.size + count - 1):
+            states = at_place(None, place, states)
+        return states
+
     def _along(self, folding: Folding, axes: list[Axis], points: list[Point], states: list[State]) -> list[State]:
         """The steps along the axes that are left."""
-        if folding.overlap is not None and all(axis in folding.unrolled for axis in axes):
-            return self._overlapping(folding, folding.overlap, axes, points, states)
+        rows = folding.overlap
+        if rows is not None and axes and axes[0] is rows.tap not in folding.unrolled and rows.step == rows.reach:
+            return self._sliding(folding, axes, points, states)
+        if rows is not None and rows.tap in axes and all(axis in folding.unrolled for axis in axes):
+            return self._overlapping(folding, rows, axes, points, states)
         if not axes:
             return self._step(folding.fold, folding.steps, points, states)
         axis, *rest = axes

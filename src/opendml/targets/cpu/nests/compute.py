@@ -20,10 +20,11 @@ from opendml.expression.affine import Affine, Element, threshold_form
 from opendml.expression.element_types import BOOL
 from opendml.expression.ir import Axis, Expression, Fold, Select, both, constant, index
 from opendml.expression.rewriting import conjuncts, substitute, walk
-from opendml.loops.nest import At, Block, Body, Branch, Cut, Fence, Loop, Nest
+from opendml.loops.nest import At, Block, Body, Branch, Cut, Fence, Loop, Nest, Reduce
 from opendml.loops.nest_integers import End, Equal, Greatest, Integer, Least, Start
 from opendml.loops.plans import Overlap
 from opendml.targets.cpu.kernels import ComputeKernel
+from opendml.targets.cpu.nests.kept_rows import parts_outside_selects
 from opendml.targets.cpu.nests.making import Making, Piece, Stores, rewritten
 from opendml.targets.cpu.nests.pieces import cuts_of, vector_body
 from opendml.targets.cpu.nests.planning import is_long, planned
@@ -94,10 +95,28 @@ class _ComputeNest:
         yield from blocks
 
     def _inner(self, stores: Stores) -> Body:
+        ahead = self._ahead(stores)
+        self._making.ahead = frozenset(fold for folds in ahead.values() for fold in folds)
         body = self._interior(stores)
         for axis in reversed(self._kernel.inner):
             body = (Loop(axis, 0, axis.size, 1, body),)
+            if axis in ahead:
+                body = (Reduce(tuple(ahead[axis])), *body)
         return body
+
+    def _ahead(self, stores: Stores) -> Mapping[Axis, list[Fold]]:
+        """Folds that are the same along the loop over an axis and those inside of it, by the outermost one."""
+        kernel, result, known = self._kernel, dict[Axis, list[Fold]](), set(self._making.known)
+        found = dict.fromkeys(part.fold for s in stores for part in parts_outside_selects(s.value))
+        wanted = [fold for fold in found if not any(map(_is_decided_outside, walk(fold)))]
+        known.difference_update(kernel.inner)
+        for axis in kernel.inner:
+            same = [fold for fold in wanted if self._making.dependencies.of(fold) <= known]
+            if same:
+                result[axis] = same
+            wanted = [fold for fold in wanted if fold not in same]
+            known.add(axis)
+        return result
 
     # Cases -----------------------------------------------------------------------------------------------------------
 
@@ -280,6 +299,11 @@ class _ComputeNest:
             bounds = (low, Least(End(axis), piece.last))
         limit = None if piece.size % count == 0 else piece.last - count
         return Loop(axis, *bounds, count, vector_body(self._making, piece.stores), limit)
+
+
+def _is_decided_outside(e: Expression) -> bool:
+    """Whether there may be bodies in which a condition in ``e`` is decided, so that it is another expression there."""
+    return isinstance(e, Select) or (isinstance(e, Fold) and e.where is not None)
 
 
 def _folds(stores: Stores) -> list[Fold]:

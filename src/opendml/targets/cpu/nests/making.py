@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from opendml.expression.affine import Dependencies
-from opendml.expression.ir import Axis, Tensor
+from opendml.expression.ir import Axis, Fold, Tensor
 from opendml.expression.rewriting import Rewriter
 from opendml.loops.nest import ElementStore
 from opendml.loops.rewriting import simplify
@@ -18,13 +18,15 @@ Stores = tuple[ElementStore, ...]
 @dataclass(slots=True)
 class Making:
     """A nest on its way: the kernel; the axes that are ``known`` to stand somewhere outside of the vector axis; how
-    many steps of a fold are written out here at most; the rows of memory so far, by number, type and size; and whether
-    there are loops over long results, which are not to be written out."""
+    many steps of a fold are written out here at most; the folds that are computed ``ahead`` of the loops that they are
+    the same along; the rows of memory so far, by number, type and size; and whether there are loops over long results,
+    which are not to be written out."""
 
     kernel: ComputeKernel
     target: CpuTarget
     known: frozenset[Axis]
     unrolled: int
+    ahead: frozenset[Fold] = frozenset()
     dependencies: Dependencies = field(default_factory=Dependencies)
     rows: dict[tuple[int, str, int], Tensor] = field(default_factory=dict)
     rolled: bool = False

@@ -54,11 +54,15 @@ def vector_body(making: Making, stores: Stores) -> Body:
     vector = kernel.vector
     if vector is None:
         return _tiles(making, stores, 1, frozenset())
+
+    def is_wanted(part: Part) -> bool:
+        return part.fold not in making.ahead and _is_known(making, part)
+
     # Folds that are the same all along the vector axis are computed once, before it begins.
-    same = [e for s in stores for e in parts_outside_selects(s.value) if _is_known(making, e)]
+    same = [e for s in stores for e in parts_outside_selects(s.value) if is_wanted(e)]
     pieces = _pieces(making, stores, vector)
     if not same:
-        return tuple(_piece(making, vector, piece, lanes, frozenset()) for piece, lanes in pieces)
+        return tuple(_piece(making, vector, piece, lanes, making.ahead) for piece, lanes in pieces)
     folds = dict.fromkeys(part.fold for part in same)
     rows = kept_rows(
         in_order_of_evaluation(same, making.dependencies),
@@ -69,7 +73,7 @@ def vector_body(making: Making, stores: Stores) -> Body:
     )
     body: Body = (
         Reduce(tuple(folds)),
-        *(_piece(making, vector, piece, lanes, frozenset(folds)) for piece, lanes in pieces),
+        *(_piece(making, vector, piece, lanes, making.ahead | folds.keys()) for piece, lanes in pieces),
     )
     return (Keeping(tuple(rows), body),) if rows else body
 

@@ -8,6 +8,7 @@ computed than may be; then a branch is jumped over that need not be.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
@@ -91,9 +92,12 @@ def is_long(fold: Fold, copies: int, tuning: Tuning) -> bool:
 
 def _rolled_axes(fold: Fold, tap: Axis, copies: int, tuning: Tuning) -> frozenset[Axis]:
     """The axes around the ``tap`` of a sum of products that are loops: those along which not all steps are taken and,
-    if it is long, those that no condition depends on: where steps stand is known only if they are written out."""
+    if it is long, those that no condition depends on: where steps stand is known only if they are written out. All axes
+    of a window of more steps than that."""
     if not fold.contract:
         return frozenset()
+    if math.prod(axis.size for axis in fold.axes[fold.axes.index(tap) :]) > tuning.unrolled_steps:
+        return frozenset(fold.axes)
     conditions = [e.condition for element in fold.elements for e in walk(element) if isinstance(e, Select)]
     around, limits = fold.axes[: fold.axes.index(tap)], step_limits(fold)
     wanted = (axis for axis in around if axis in limits or (axis.size > 1 and is_long(fold, copies, tuning)))
