@@ -332,6 +332,10 @@ DEPTHWISE += [
 ]
 
 
+LARGE = [((1, 2, 9, 20), 9, 1, 1), ((1, 3, 14, 14), 13, 1, 1), ((2, 1, 11, 33), 9, 2, 1), ((1, 2, 10, 25), 9, 1, 2)]
+LARGE += [((1, 2, 6, 18), 15, 1, 1)]
+
+
 @pytest.mark.parametrize(("sizes", "window", "stride", "dilation"), DEPTHWISE)
 def test_depthwise_as_torch(sizes: Sequence[int], window: int, stride: int, dilation: int) -> None:
     torch = pytest.importorskip("torch")
@@ -362,6 +366,23 @@ def test_depthwise_sums_of_guarded_elements_have_the_bits_of_padded_ones(
 def test_rows_whose_windows_overlap_are_computed_together() -> None:
     assert re.search(r"together x \+ 0\.\.[2-8]\b", dml.explain(depthwise((1, 64, 14, 14), 3)))
     assert "together" not in dml.explain(simple(group_count=3, **_apart()))
+
+
+@pytest.mark.parametrize("mode", ConvolutionMode)
+@pytest.mark.parametrize(("sizes", "window", "stride", "dilation"), DEPTHWISE[-5:] + LARGE)
+def test_windows_of_many_taps_are_computed_in_loops_over_the_rows_that_they_share(
+    sizes: Sequence[int], window: int, stride: int, dilation: int, mode: ConvolutionMode
+) -> None:
+    """Those of fewer taps are so here, too: there may be more rows together than a window has."""
+    plain = depthwise(sizes, window, stride, dilation)
+    desc = operators.Convolution(**({name: getattr(plain, name) for name in plain.fields} | {"mode": mode}))
+    for tuning in (TUNING, replace(TUNING, unrolled_steps=2, most_guarded_taps=0, staged_steps=0)):
+        check(desc, window, tuning)
+
+
+def test_rows_of_large_windows_are_computed_together() -> None:
+    text = dml.explain(depthwise((1, 64, 28, 28), 9))
+    assert re.search(r"together x \+ 0\.\.7\b", text) and "unrolled" not in text
 
 
 def test_large_planes_are_shared_out_by_rows() -> None:

@@ -433,12 +433,16 @@ def test_padding_of_bytes_is_their_zero_point(zero_points: tuple[bool, bool]) ->
     assert names_of(assert_refined_is_defined(desc)) == [PADDED]
 
 
-def panels_of(desc: operators.Convolution, target: CpuTarget = TARGET) -> tuple[list[str], list[int]]:
-    """The tensors that refinement adds to a convolution of a fixed filter, and the widths of the panels among them."""
+def refined_filter(desc: operators.Convolution, target: CpuTarget = TARGET) -> Definition:
+    """What a convolution of a fixed filter is refined to."""
     definition = desc.define()
     weights = definition.inputs[1]
-    assert weights is not None
-    refined = refine(definition, target, (weights,))
+    return refine(definition, target, () if weights is None else (weights,))
+
+
+def panels_of(desc: operators.Convolution, target: CpuTarget = TARGET) -> tuple[list[str], list[int]]:
+    """The tensors that refinement adds to a convolution of a fixed filter, and the widths of the panels among them."""
+    definition, refined = desc.define(), refined_filter(desc, target)
     arrays = [None if t is None else random_array(t, number) for number, (_, t) in enumerate(desc.inputs())]
     for found, expected in zip(interpreted(refined, arrays), interpreted(definition, arrays), strict=True):
         assert_same_values(found, expected)
@@ -478,6 +482,36 @@ def test_filters_that_few_windows_or_narrow_rows_share_are_in_narrow_panels() ->
     assert panels_of(wide) == ([PADDED, PANELS, PANELS], [32, 16])
     assert panels_of(convolution([1, 16, 19, 19], [80, 16, 1, 1], stride=2)) == ([COLUMNS], [])
     assert not refine(convolution([1, 16, 7, 7], [80, 16, 1, 1]).define(), TARGET, ()).temporaries
+
+
+def test_filters_of_narrow_transposed_rows_are_in_panels_if_these_are_made_once() -> None:
+    transposed: dict[str, Any] = {"is_transposed": True, "stride": 2, "padding": 1}
+    for size in (4, TUNING.wide_row):
+        desc = convolution([1, 8, size, size], [8, 32, 4, 4], **transposed)
+        assert panels_of(desc)[1] == [32] * 4
+        many = 4 * size**2 >= TUNING.windows_worth_panels and size >= TUNING.wide_row
+        assert (PANELS in names_of(refine(desc.define(), TARGET, ()))) == many
+
+
+@pytest.mark.parametrize(("padding", "dilation"), [(0, 1), (1, 1), (2, 2)])
+def test_transposed_windows_of_one_input_have_one_tap_each(padding: int, dilation: int) -> None:
+    """Whatever the stride is: others would meet zeros around the input."""
+    for sizes, filters in (([2, 6, 1, 1], [6, 20, 4, 4]), ([1, 6, 1, 3], [6, 5, 4, 2]), ([1, 4, 1], [4, 3, 5])):
+        desc = convolution(sizes, filters, is_transposed=True, padding=padding, dilation=dilation)
+        refined = assert_refined_is_defined(desc)
+        panels_of(desc)
+        stores = [store for s in refined.statements if isinstance(s, Compute) for store in s.stores]
+        folds = {e for store in stores for e in walk(store.value) if isinstance(e, Fold)}
+        assert folds and all(fold.axes[1].size == 1 for fold in folds)
+
+
+@pytest.mark.parametrize("size", [4, 7, 20])
+def test_taps_that_meet_nothing_but_padding_are_no_part_of_panels(size: int) -> None:
+    """What is left of a filter is laid out, and reads a copy with zeros around it, as a whole one does."""
+    desc = convolution([1, 8, size], [16, 8, 31], padding=15)
+    (panels,) = (t for t in refined_filter(desc).temporaries if t.name == PANELS)
+    assert panels.sizes[-2] == min(2 * size - 1, 31)
+    assert panels_of(desc)[0] == [PADDED, PANELS]
 
 
 def test_vectors_are_of_channels_that_lie_side_by_side() -> None:

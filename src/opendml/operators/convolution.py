@@ -263,7 +263,7 @@ def _backward(
     desc: Convolution, source: Tensor, weights: Tensor, output: Tensor, finished: _Finish
 ) -> tuple[Statement, ...]:
     """In gather form: each output sums the inputs that the scatter form would add to it, taps in increasing order. A
-    tap meets an input where its distance from the output is a multiple of the stride."""
+    tap meets an input where its distance from the output is a multiple of the stride; a single one where that is 0."""
     channels, group_outputs, *filter_sizes = weights.sizes
     group_inputs = channels // desc.group_count
     sizes = [output.sizes[0], desc.group_count, group_outputs, *output.sizes[2:]]
@@ -272,8 +272,10 @@ def _backward(
     output_channel = index(group) * group_outputs + index(channel)
     input_channel = index(group) * group_inputs + index(inner)
     conditions, position = list[Expression](), list[Expression]()
-    ways = zip(place, taps, desc.strides, desc.dilations, desc.start_padding, strict=True)
-    for target, tap, stride, dilation, padding in ways:
+    ways = zip(source.sizes[2:], place, taps, desc.strides, desc.dilations, desc.start_padding, strict=True)
+    for size, target, tap, stride, dilation, padding in ways:
+        if size == 1:  # there is no step to another input: one that leads out of all outputs is as good
+            stride = max(target.size + padding, (tap.size - 1) * dilation + 1)
         # Division truncates: a multiple of the stride is added that makes every dividend non-negative.
         shift = -(-max(0, (tap.size - 1) * dilation - padding) // stride)
         dividend = index(target) - index(tap) * dilation + (padding + shift * stride)

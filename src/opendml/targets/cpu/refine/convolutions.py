@@ -96,11 +96,13 @@ def windows_of(found: Sum) -> Windows | None:
 
 
 def are_taps(coordinates: Sequence[Expression], taps: Sequence[Axis]) -> bool:
-    """Whether a filter is read at its taps, along each dimension from the first to the last or the other way round."""
-    return all(
-        coordinate_is(coordinate, {tap: 1}) or coordinate_is(coordinate, {tap: -1}, tap.size - 1)
-        for coordinate, tap in zip(coordinates, taps, strict=True)
-    )
+    """Whether a filter is read at its taps, or some that follow one another, along each dimension in their order or the
+    other way round."""
+    for coordinate, tap in zip(coordinates, taps, strict=True):
+        first = affine(coordinate).constant
+        if not any(coordinate_is(coordinate, {tap: step}, first) for step in (1, -1)):
+            return False
+    return True
 
 
 class _Refined:

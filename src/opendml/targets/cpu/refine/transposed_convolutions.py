@@ -39,9 +39,15 @@ from opendml.targets.cpu.tuning import Tuning
 def transposed_convolution(found: Sum, surroundings: Surroundings) -> Refinement | None:
     """Sums over the channels of a group and those taps of a filter that meet an input, for every output."""
     ways = _ways(found) if found.fold.type.is_float else None
-    if ways is None or math.prod(way.stride for way in ways) > surroundings.target.tuning.most_phases:
+    most = surroundings.target.tuning.most_phases
+    count = 0 if ways is None else math.prod(min(way.stride, way.place.size) for way in ways)
+    if ways is None or count > most**2:
         return None
-    return _refinement(found, ways, surroundings)
+    phases = [list(_phases(way)) for way in ways]
+    is_one_statement = _is_worth_panels(found, surroundings) and _are_alike(found, ways, phases)
+    if not is_one_statement and count > most:
+        return None
+    return _refinement(found, ways, phases, surroundings)
 
 
 class _Way(NamedTuple):
@@ -132,9 +138,10 @@ def _phases(way: _Way) -> Iterator[_Phase]:
         )
 
 
-def _refinement(found: Sum, ways: Sequence[_Way], surroundings: Surroundings) -> Refinement:
+def _refinement(
+    found: Sum, ways: Sequence[_Way], phases: Sequence[Sequence[_Phase]], surroundings: Surroundings
+) -> Refinement:
     refinement = Refinement()
-    phases = [list(_phases(way)) for way in ways]
     used = [[p for p in own if p.tap_count] for own in phases]
     lowest = [min((p.place - p.back * (p.tap_count - 1) for p in own), default=0) for own in used]
     highest = [max((p.place + p.length - 1 for p in own), default=0) for own in used]
@@ -186,8 +193,9 @@ def _is_worth_panels(found: Sum, surroundings: Surroundings) -> bool:
     """Whether copying the filter into panels costs less than it saves: output channels never lie side by side in it."""
     (batch, _, channel, *places), weights = found.compute.axes, found.right.load.tensor
     tuning, windows = surroundings.target.tuning, batch.size * math.prod(place.size for place in places)
-    is_wide = channel.size >= tuning.narrowest_panel and places[-1].size >= tuning.wide_row
-    is_kept = weights in surroundings.fixed or windows >= tuning.windows_worth_panels
+    is_fixed = weights in surroundings.fixed
+    is_wide = channel.size >= tuning.narrowest_panel and (is_fixed or places[-1].size >= tuning.wide_row)
+    is_kept = is_fixed or windows >= tuning.windows_worth_panels
     return is_wide and is_kept and 0 not in weights.strides
 
 
