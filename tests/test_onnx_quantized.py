@@ -178,6 +178,63 @@ def test_convolutions_have_the_bits_of_exact_sums(data_type: str) -> None:
     assert operators_of(model) == ["QUANTIZED_LINEAR_CONVOLUTION"]
 
 
+@st.composite
+def transposed(draw: st.DrawFn) -> tuple[Network, str]:
+    """A transposed convolution of quantised tensors of one or two dimensions."""
+    random = np.random.default_rng(draw(st.integers(0, 1 << 20)))
+    rank, groups, has_bias = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.booleans())
+    inner, outputs = draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    side = [draw(st.integers(1, 5)) for _ in range(rank)]
+    strides = [draw(st.integers(1, 3)) for _ in range(rank)]
+    taps = [draw(st.integers(stride, 5)) for stride in strides]
+    start, end = ([draw(st.integers(0, min(2, n - 1))) for n in taps] for _ in range(2))
+    extra = [draw(st.integers(0, stride - 1)) for stride in strides]
+    every = zip(side, strides, taps, start, end, extra, strict=True)
+    start = [a if s * (n - 1) + k - a - b + e > 0 else 0 for n, s, k, a, b, e in every]
+    every = zip(side, strides, taps, start, end, extra, strict=True)
+    end = [b if s * (n - 1) + k - a - b + e > 0 else 0 for n, s, k, a, b, e in every]
+    network = Network(integers_of(random, "uint8", 2, inner * groups, *side))
+    by_output = draw(st.booleans()) and groups == 1
+    scales = random.uniform(0.001, 0.01, outputs if by_output else 1).astype(np.float32)
+    filter = random.integers(-63, 64, (inner * groups, outputs, *taps)).astype(np.int8)
+    zero = np.zeros_like(scales, np.int8)
+    inputs = [
+        network.dequantized("x", 0.05, value_of(random, "uint8")),
+        network.dequantized(filter, scales if by_output else scales[0], zero if by_output else zero[0], axis=1),
+    ]
+    if has_bias:
+        bias = random.integers(-3000, 3000, outputs * groups).astype(np.int32)
+        units = np.broadcast_to(np.float32(0.05) * scales, outputs * groups)
+        inputs.append(network.dequantized(bias, units, np.zeros(outputs * groups, np.int32), axis=0))
+    found = network.then(
+        "ConvTranspose", *inputs, group=groups, strides=strides, pads=[*start, *end], output_padding=extra
+    )
+    return network, network.quantized(network.then("Relu", found), 0.03, value_of(random, "uint8"))
+
+
+@examples(100)
+@given(transposed())
+def test_transposed_convolutions_are_convolutions_of_integers_by_phases(drawn: tuple[Network, str]) -> None:
+    network, output = drawn
+    model = network.model(output)
+    by_integers = model.run({"x": network.x}, device=REFERENCE)["y"].astype(int)
+    by_numbers = model.run({"x": network.x}, device=REFERENCE, fuse_quantization=False)["y"].astype(int)
+    assert by_integers.shape == by_numbers.shape and np.abs(by_integers - by_numbers).max(initial=0) <= 1
+
+
+@pytest.mark.parametrize(("attributes", "is_fused"), [({}, True), ({"dilations": [2, 2]}, False)])
+def test_which_transposed_convolutions_are_of_integers(attributes: dict[str, Any], is_fused: bool) -> None:
+    """A convolution for each of four phases, and nothing in float32; none for windows with gaps."""
+    random = np.random.default_rng(5)
+    network = Network(integers_of(random, "uint8", 1, 3, 4, 4))
+    filter = network.dequantized(integers_of(random, "int8", 3, 5, 4, 4), 0.01, np.int8(0))
+    data = network.dequantized("x", 0.02, np.uint8(100))
+    found = network.then("ConvTranspose", data, filter, strides=[2, 2], pads=[1] * 4, **attributes)
+    names = operators_of(network.model(network.quantized(found, 0.05, np.uint8(128))))
+    fused = ["QUANTIZED_LINEAR_CONVOLUTION"] * 4 + ["JOIN"] * 3
+    assert sorted(names) == sorted(fused) if is_fused else "CONVOLUTION" in names
+
+
 MOVES: list[tuple[str, tuple[int, ...], list[Any], dict[str, Any]]] = [
     ("Reshape", (2, 6), [np.array([3, 4])], {}),
     ("Transpose", (2, 3, 4), [], {"perm": [2, 0, 1]}),

@@ -20,7 +20,8 @@ from opendml.building.graph_tensor import GraphTensor
 from opendml.description.errors import InvalidDescriptorError
 from opendml.formats.onnx.nodes import Node, normal_axis
 from opendml.formats.onnx.operators.table import OPERATORS
-from opendml.formats.onnx.operators.windows import convolution_window
+from opendml.formats.onnx.operators.windows import convolution_window, transposed_window
+from opendml.formats.onnx.quantized_phases import by_phases
 from opendml.formats.onnx.values import Integers, NotExpressibleError, Products, Steps, Value, constant
 
 __all__ = ["express_by_integers"]
@@ -319,6 +320,54 @@ def _convolve(node: Node) -> Values | None:
     return [replace(node.result(value), integers=Products(quantized))]
 
 
+def _convolve_transposed(node: Node) -> Values | None:
+    """As convolutions, one for each phase of the output, whose integers are then side by side."""
+    groups = node.integer("group", 1)
+    data, filter = _of_bytes(node, 0), _of_bytes(node, 1, 1)
+    if data is None or filter is None or filter.value.array is None:
+        return None
+    x, weights, steps_of_filter = constant(node.graph, data.value), filter.value.array, filter.steps
+    if groups > 1 and steps_of_filter.axis is not None:
+        return None
+    window, count = transposed_window(node, x, constant(node.graph, filter.value)), weights.shape[1] * groups
+    units = _units(data.steps, steps_of_filter)
+    bias = _bias_in_units(node.value(2), units, count) if node.has(2) else None
+    zero_points = _zero_point(data.steps), _zero_point(steps_of_filter)
+
+    def summed(x: GraphTensor, filter: Array, fields: dict[str, Any]) -> GraphTensor:
+        found: Any = dml.convolution_integer(x, zero_points[0], filter, zero_points[1], **fields)
+        return found  # type: ignore[no-any-return]
+
+    sums: Any = by_phases(x, weights, groups, window, summed)
+    if bias is not None:
+        sums = sums + bias.reshape(_along(np.empty(count), x.rank, 1).shape)
+    value = _scaled(sums, units, 1)
+    if node.has(2) and bias is None:
+        return [node.result(value + node.tensor(2).reshape([1, -1, *[1] * (x.rank - 2)]))]
+
+    def quantized(steps: Steps) -> GraphTensor:
+        scales = _scale(data.steps), _scale(steps_of_filter)
+
+        def convolved(x: GraphTensor, filter: Array, fields: dict[str, Any]) -> GraphTensor:
+            found: Any = dml.quantized_linear_convolution(
+                x,
+                scales[0],
+                zero_points[0],
+                filter,
+                scales[1],
+                zero_points[1],
+                bias,
+                steps.scale,
+                steps.zero_point,
+                **fields,
+            )
+            return found  # type: ignore[no-any-return]
+
+        return by_phases(x, weights, groups, window, convolved)
+
+    return [replace(node.result(value), integers=Products(quantized))]
+
+
 def _multiply(node: Node) -> Values | None:
     """MatMul of matrices and stacks of them; one matrix for all of a stack makes one matrix of the rows of all."""
     rank = node.value(1).rank
@@ -397,6 +446,7 @@ _FUNCTIONS: Final[dict[str, Callable[[Node], Values | None]]] = {
     "Clip": _clip,
     "Concat": _join,
     "Conv": _convolve,
+    "ConvTranspose": _convolve_transposed,
     "DequantizeLinear": _dequantize,
     "Gemm": _gemm,
     "MatMul": _multiply,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from opendml.formats.onnx.nodes import Node, Results
 from opendml.formats.onnx.operators.interface import Table
 from opendml.formats.onnx.values import NotExpressibleError
 
-__all__ = ["WINDOWS", "convolution_window", "pooled", "reaching"]
+__all__ = ["WINDOWS", "TransposedWindow", "convolution_window", "pooled", "reaching", "transposed_window"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,21 @@ def _convolution(node: Node) -> Results:
     return node.result(found)
 
 
-def _transposed_convolution(node: Node) -> Results:
-    data, filter = node.tensor(0), node.tensor(1)
+class TransposedWindow(NamedTuple):
+    """How the filter of a transposed convolution goes over an output of ``sizes``, which is what it reaches without so
+    many elements at the ``start`` and at the ``end``; ``more`` follow there that it does not reach."""
+
+    strides: Sequence[int]
+    dilations: Sequence[int]
+    start: Sequence[int]
+    end: Sequence[int]
+    output_padding: Sequence[int]
+    sizes: Sequence[int]
+    more: Sequence[int]
+
+
+def transposed_window(node: Node, data: GraphTensor, filter: GraphTensor) -> TransposedWindow:
+    """The attributes of a ConvTranspose."""
     image, size = data.sizes[2:], _filter_size(node, filter)
     window = replace(_window(node, image, size), start=[0] * len(image), end=[0] * len(image))
     extra = node.integers("output_padding") or [0] * len(image)
@@ -109,25 +122,29 @@ def _transposed_convolution(node: Node) -> Results:
     start, end = _cut(node, image, window.strides, full)
     more = [max(-first, 0) + max(-last, 0) for first, last in zip(start, end, strict=True)]
     start, end = ([max(one, 0) for one in cut] for cut in (start, end))
-    group = node.integer("group", 1)
     sizes = [length - first - last for length, first, last in zip(full, start, end, strict=True)]
-    bias = _bias(node, 2)
+    return TransposedWindow(window.strides, window.dilations, start, end, extra, sizes, more)
+
+
+def _transposed_convolution(node: Node) -> Results:
+    data, filter, bias = node.tensor(0), node.tensor(1), _bias(node, 2)
+    window, group = transposed_window(node, data, filter), node.integer("group", 1)
     found: Any = dml.convolution(
         data,
         filter,
-        None if any(more) else bias,
+        None if any(window.more) else bias,
         direction="BACKWARD",
         strides=window.strides,
         dilations=window.dilations,
-        start_padding=start,
-        end_padding=end,
-        output_padding=extra,
+        start_padding=window.start,
+        end_padding=window.end,
+        output_padding=window.output_padding,
         group_count=group,
-        output_sizes=[data.sizes[0], filter.sizes[1] * group, *sizes],
+        output_sizes=[data.sizes[0], filter.sizes[1] * group, *window.sizes],
     )
-    if any(more):
-        found = dml.padding(found, start_padding=[0] * data.rank, end_padding=[0, 0, *more])
-        found = found if bias is None else found + bias.reshape(1, -1, *[1] * len(image))
+    if any(window.more):
+        found = dml.padding(found, start_padding=[0] * data.rank, end_padding=[0, 0, *window.more])
+        found = found if bias is None else found + bias.reshape(1, -1, *[1] * (data.rank - 2))
     return node.result(found)
 
 
