@@ -194,7 +194,7 @@ def transposed(draw: st.DrawFn) -> tuple[Network, str]:
     every = zip(side, strides, taps, start, end, extra, strict=True)
     end = [b if s * (n - 1) + k - a - b + e > 0 else 0 for n, s, k, a, b, e in every]
     network = Network(integers_of(random, "uint8", 2, inner * groups, *side))
-    by_output = draw(st.booleans()) and groups == 1
+    by_output = draw(st.booleans())
     scales = random.uniform(0.001, 0.01, outputs if by_output else 1).astype(np.float32)
     filter = random.integers(-63, 64, (inner * groups, outputs, *taps)).astype(np.int8)
     zero = np.zeros_like(scales, np.int8)
@@ -204,7 +204,7 @@ def transposed(draw: st.DrawFn) -> tuple[Network, str]:
     ]
     if has_bias:
         bias = random.integers(-3000, 3000, outputs * groups).astype(np.int32)
-        units = np.broadcast_to(np.float32(0.05) * scales, outputs * groups)
+        units = np.float32(0.05) * (np.tile(scales, groups) if by_output else np.repeat(scales, outputs * groups))
         inputs.append(network.dequantized(bias, units, np.zeros(outputs * groups, np.int32), axis=0))
     found = network.then(
         "ConvTranspose", *inputs, group=groups, strides=strides, pads=[*start, *end], output_padding=extra

@@ -327,8 +327,10 @@ def _convolve_transposed(node: Node) -> Values | None:
     if data is None or filter is None or filter.value.array is None:
         return None
     x, weights, steps_of_filter = constant(node.graph, data.value), filter.value.array, filter.steps
-    if groups > 1 and steps_of_filter.axis is not None:
-        return None
+    if steps_of_filter.axis is not None:
+        # Each group's outputs have those that the filter has.
+        scale, zero_point = (np.tile(part, groups) for part in (steps_of_filter.scale, steps_of_filter.zero_point))
+        steps_of_filter = Steps(scale, zero_point, steps_of_filter.axis)
     window, count = transposed_window(node, x, constant(node.graph, filter.value)), weights.shape[1] * groups
     units = _units(data.steps, steps_of_filter)
     bias = _bias_in_units(node.value(2), units, count) if node.has(2) else None
