@@ -18,7 +18,7 @@ import numpy as np
 from opendml.description.errors import BindingError
 from opendml.description.graph_desc import GraphDesc
 from opendml.expression.ir import Tensor
-from opendml.expression.statements import Definition
+from opendml.expression.statements import Definition, Origin
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
 from opendml.llvm.compiled_objects import object_key
 from opendml.llvm.host import Machine, host_machine
@@ -73,6 +73,7 @@ class PlainTarget:
         fixed: Iterable[Tensor] = (),
         bounds: Mapping[Tensor, float] | None = None,
         denormal: Iterable[Tensor] = (),
+        origins: Mapping[Tensor, Origin] | None = None,
     ) -> Definition:
         return definition
 

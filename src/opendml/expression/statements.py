@@ -251,3 +251,13 @@ def replaced_loads(replacements: Mapping[Tensor, Callable[[tuple[Expression, ...
         return e
 
     return Rewriter(read=read)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a tensor's elements are made of, all of which is known before a program ever runs: behind the statements of
+    ``definition``, ``element`` of what reads it at some coordinates, by ``integers`` of 4 bits, one a byte."""
+
+    definition: Definition
+    integers: Tensor
+    element: Callable[[Sequence[Expression]], Expression]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -22,10 +22,21 @@ from opendml.description.graph_paths import (
 from opendml.description.tensor import TensorDesc
 from opendml.expression.element_types import F32
 from opendml.expression.ir import Const, Load, Tensor, grid, indices, load
-from opendml.expression.statements import Compute, Definition, Statement, Store, replaced_loads, rewritten
+from opendml.expression.statements import (
+    Compute,
+    Definition,
+    Origin,
+    Statement,
+    Store,
+    reads_of,
+    replaced_loads,
+    rewritten,
+    writes_of,
+)
 from opendml.graph.constant_bounds import BOUNDED_TYPES, bound_of_constant
 from opendml.graph.denormal_numbers import denormal_nodes
 from opendml.graph.layouts import Reading, coordinate_factors, moved_coordinates
+from opendml.graph.origins import origin_of
 from opendml.operators.definition import tensor
 
 SEEN_BYTES: Final = 8
@@ -54,10 +65,12 @@ class JoinedGraph:
     nodes: dict[Tensor, int] = field(default_factory=dict)
 
 
-Refine = Callable[[Definition, Iterable[Tensor], Mapping[Tensor, float], Iterable[Tensor]], Definition]
+Refine = Callable[
+    [Definition, Iterable[Tensor], Mapping[Tensor, float], Iterable[Tensor], Mapping[Tensor, Origin]], Definition
+]
 """What a target makes of the definition of an operator, some of whose inputs are known before the graph ever runs; of
-some of these, numbers that no element exceeds, where none is less than 0; and of some inputs and outputs many elements
-may be denormal numbers."""
+some of these, numbers that no element exceeds, where none is less than 0; of some inputs and outputs many elements may
+be denormal numbers; and some inputs have an origin in what is known, which may be read instead."""
 
 
 def join(graph: GraphDesc, refine: Refine | None = None, bounds: Mapping[int, float] | None = None) -> JoinedGraph:
@@ -85,6 +98,7 @@ class _Joiner:
         self.sources = sources(graph)
         self.furthest = _furthest_readers(graph, self.sources)
         self.denormal = denormal_nodes(graph, bounds)
+        self.origins = False
         self.tensors = joined.tensors
         self.graph_outputs: dict[NodeOutput, list[int]] = {}
         for i, tensor_of_input in enumerate(joined.inputs):
@@ -108,7 +122,8 @@ class _Joiner:
             bounds = {own: self._bound(own, targets[own]) for own in fixed if own.type in BOUNDED_TYPES}
             denormal = [own for own, target in targets.items() if self._is_denormal(target)]
             denormal += [own for own in definition.outputs if own is not None and index in self.denormal]
-            definition = self.refine(_with_loads(definition, loads), fixed, bounds, denormal)
+            origins = dict(self._origins(targets, loads))
+            definition = self.refine(_with_loads(definition, loads), fixed, bounds, denormal, origins)
         for own in targets:
             if own not in loads:
                 loads[own] = self._reading(own, self._source_tensor(targets[own]))
@@ -159,6 +174,25 @@ class _Joiner:
             return self.joined.owned[source.number]
         return isinstance(self.graph.nodes[source.node], ConstantNode)
 
+    def _origins(
+        self, targets: Mapping[Tensor, NodeInput], loads: dict[Tensor, Reading]
+    ) -> Iterator[tuple[Tensor, Origin]]:
+        """The inputs that come of integers of 4 bits that are known, with these; how they are read is added to
+        ``loads``."""
+        for own, target in targets.items():
+            source = self.sources[target]
+            node = self.graph.nodes[source.node] if isinstance(source, NodeOutput) else None
+            if not isinstance(node, OperatorNode) or not isinstance(source, NodeOutput):
+                continue
+            origin = origin_of(own, node.operator)
+            if origin is None:
+                continue
+            inputs = {t: NodeInput(source.node, i) for i, t in enumerate(origin.definition.inputs) if t is not None}
+            if all(map(self._is_fixed, inputs.values())):
+                loads |= {t: self._reading(t, self._source_tensor(there)) for t, there in inputs.items()}
+                self.origins = True
+                yield own, origin
+
     def _is_denormal(self, target: NodeInput) -> bool:
         """Whether what a node reads may have many denormal numbers."""
         source = self.sources[target]
@@ -208,7 +242,21 @@ class _Joiner:
                 outputs[number] = again
                 self.joined.nodes[again] = source.node
         self.joined.outputs = [outputs[i] for i in range(self.graph.output_count)]
+        if self.origins:
+            self._leave_out_what_nobody_reads()
         return self.joined
+
+    def _leave_out_what_nobody_reads(self) -> None:
+        """What was written for those who have read its origin instead."""
+        joined, kept = self.joined, list[Statement]()
+        needed = {*joined.outputs}
+        for statement in reversed(joined.statements):
+            if writes_of(statement) & needed:
+                read = reads_of(statement)
+                needed |= read | {joined.views[t] for t in read if t in joined.views}
+                kept.append(statement)
+        joined.statements = kept[::-1]
+        joined.temporaries = [t for t in joined.temporaries if t in needed]
 
 
 def _with_loads(definition: Definition, loads: Mapping[Tensor, Reading]) -> Definition:

@@ -27,9 +27,9 @@ class Digit(NamedTuple):
 
     def of(self, coordinates: Sequence[Expression]) -> Expression:
         """How far it moves at an element with these coordinates."""
-        value = _quotient(coordinates[self.dimension], self.below)
+        value = quotient(coordinates[self.dimension], self.below)
         if self.size is not None:
-            value = _remainder(value, self.size)
+            value = remainder(value, self.size)
         return value * self.factor if self.factor > 1 else value
 
 
@@ -92,7 +92,7 @@ def moved_digits(coordinates: Sequence[Expression], digits: Digits) -> tuple[Exp
     return tuple(_added([digit.of(coordinates) for digit in row]) for row in digits)
 
 
-def _quotient(coordinate: Expression, divisor: int) -> Expression:
+def quotient(coordinate: Expression, divisor: int) -> Expression:
     """``coordinate / divisor``, of ``e * divisor + f`` with a smaller ``f``: ``e``."""
     if divisor == 1:
         return coordinate
@@ -100,7 +100,10 @@ def _quotient(coordinate: Expression, divisor: int) -> Expression:
     return coordinate // divisor if parts is None else parts[0]
 
 
-def _remainder(coordinate: Expression, divisor: int) -> Expression:
+def remainder(coordinate: Expression, divisor: int) -> Expression:
+    """``coordinate % divisor``, of ``e * divisor + f`` with a smaller ``f``: ``f``."""
+    if divisor == 1:
+        return constant(0, I64)
     parts = _taken_apart(coordinate, divisor)
     return coordinate % divisor if parts is None else parts[1]
 

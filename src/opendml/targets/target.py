@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 if TYPE_CHECKING:
     from opendml.description.graph_desc import GraphDesc
     from opendml.expression.ir import Axis, Tensor
-    from opendml.expression.statements import Definition, Single
+    from opendml.expression.statements import Definition, Origin, Single
     from opendml.graph.costs import GraphCosts
     from opendml.targets.interface import Executable, MemorySpace, TimedExecutable
     from opendml.targets.machine_limits import MachineLimits
@@ -118,11 +118,12 @@ class Target(Protocol):
         fixed: Iterable[Tensor] = (),
         bounds: Mapping[Tensor, float] | None = None,
         denormal: Iterable[Tensor] = (),
+        origins: Mapping[Tensor, Origin] | None = None,
     ) -> Definition:
         """The definition as it is computed here: expressions in, expressions out. It moves bits and changes no
         arithmetic. Inputs that are ``fixed`` are known before it ever runs; no element of those with ``bounds`` is
         larger than these, whatever its sign; of float32 none is less than 0; many of ``denormal`` ones may be so
-        small."""
+        small; some come of other things that are known, their ``origins``, which may be read instead."""
 
     def generate(self, definition: Definition, *, in_place: bool) -> Code:
         """The code of a definition; with ``in_place``, an input may be the same memory as an output.

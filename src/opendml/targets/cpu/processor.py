@@ -17,7 +17,7 @@ from opendml.targets.target import Built, DeviceDescription, Progress, Requireme
 if TYPE_CHECKING:
     from opendml.description.graph_desc import GraphDesc
     from opendml.expression.ir import Tensor
-    from opendml.expression.statements import Definition
+    from opendml.expression.statements import Definition, Origin
     from opendml.llvm.native import LoadedObject
     from opendml.targets.cpu.code.program_code import ProgramCode
     from opendml.targets.cpu.runtime.executable import CpuExecutable
@@ -60,11 +60,12 @@ class Processor(CpuTarget):
         fixed: Iterable[Tensor] = (),
         bounds: Mapping[Tensor, float] | None = None,
         denormal: Iterable[Tensor] = (),
+        origins: Mapping[Tensor, Origin] | None = None,
     ) -> Definition:
         """By the rules of ``refine/``: layouts for vectors and for the processor's instructions."""
         from opendml.targets.cpu.refine.refining import refine
 
-        return refine(definition, self, fixed, bounds, denormal)
+        return refine(definition, self, fixed, bounds, denormal, origins)
 
     def generate(self, definition: Definition, *, in_place: bool) -> ProgramCode:
         """LLVM modules, the first of them with the entry."""

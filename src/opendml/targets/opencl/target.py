@@ -17,7 +17,7 @@ from opendml.targets.target import Built, DeviceDescription, Progress, Requireme
 if TYPE_CHECKING:
     from opendml.description.graph_desc import GraphDesc
     from opendml.expression.ir import Tensor
-    from opendml.expression.statements import Definition
+    from opendml.expression.statements import Definition, Origin
     from opendml.targets.gpu.program import GpuCode
     from opendml.targets.opencl.executable import OpenClExecutable, TimedOpenClExecutable
     from opendml.targets.opencl.memory import OpenClMemorySpace
@@ -75,6 +75,7 @@ class OpenClTarget:
         fixed: Iterable[Tensor] = (),
         bounds: Mapping[Tensor, float] | None = None,
         denormal: Iterable[Tensor] = (),
+        origins: Mapping[Tensor, Origin] | None = None,
     ) -> Definition:
         """The definition itself: plain kernels want no other layout."""
         return definition

@@ -56,3 +56,8 @@ class MatrixKnobs:
     bounded_bytes: int = 256 << 20
     """Bytes up to which the copy of a left matrix is made that bounds of such sums are computed from: four times as
     large as it. Beyond, that is more memory than anybody expects of a product."""
+
+    few_bits_rows: int = 8
+    """Rows of a product up to which fixed weights of 4 bits stay so in memory: they are dequantised by every tile of
+    rows anew. 1 row times 2048x5632, 4 times: 2.6 ms, 4 rows 4.7 and not 6.0, 8 rows 6.9 and 7.6, 12 rows 13.6 and
+    11.1 (Emerald Rapids, 2 threads)."""

@@ -10,7 +10,7 @@ from typing import Final
 from opendml.expression.element_types import ElementType
 from opendml.expression.ir import Axis, Expression, Index, Tensor, grid, indices, load, packed_strides, temporary
 from opendml.expression.rewriting import substitute
-from opendml.expression.statements import Compute, Definition, Statement, Store
+from opendml.expression.statements import Compute, Definition, Origin, Statement, Store
 from opendml.targets.cpu.refine.sums import Sum
 from opendml.targets.cpu.target import CpuTarget
 
@@ -22,12 +22,14 @@ CHANNEL: Final = 1
 class Surroundings:
     """The target, and the inputs of a definition that are ``fixed``: what is made of these alone is made once, before
     the program ever runs. No element of those with ``bounds`` is larger than these, whatever its sign; of
-    float32 none is less than 0. Many of a ``denormal`` one may be so small that they are denormal numbers."""
+    float32 none is less than 0. Many of a ``denormal`` one may be so small that they are denormal numbers. Some come of
+    other things that are known, their ``origins``, which take less memory."""
 
     target: CpuTarget
     fixed: frozenset[Tensor]
     bounds: Mapping[Tensor, float]
     denormal: frozenset[Tensor] = frozenset()
+    origins: Mapping[Tensor, Origin] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from typing import Final
 
 from opendml.description.descriptors import Operator
 from opendml.expression.ir import Tensor
-from opendml.expression.statements import Definition, Statement
+from opendml.expression.statements import Definition, Origin, Statement
 from opendml.graph.joining import Refine
 from opendml.targets.cpu.refine.channels import channels_in_lanes
 from opendml.targets.cpu.refine.compactions import compactions_in_pieces
@@ -24,6 +24,7 @@ from opendml.targets.cpu.refine.copies import joined_copies
 from opendml.targets.cpu.refine.denormal_factors import sums_between_bounds
 from opendml.targets.cpu.refine.denormal_shares import denormal_shares
 from opendml.targets.cpu.refine.factors_of_chains import factors_of_chains
+from opendml.targets.cpu.refine.few_bits import product_of_few_bits
 from opendml.targets.cpu.refine.groups import values_beside_elements
 from opendml.targets.cpu.refine.lane_terms import terms_of_all_lanes
 from opendml.targets.cpu.refine.margins import margins
@@ -78,6 +79,7 @@ TOGETHER: Final[tuple[DefinitionRule, ...]] = (
 
 SUMS: Final[tuple[tuple[SumRule, ...], ...]] = (
     (sums_between_bounds,),
+    (product_of_few_bits,),
     (convolution, transposed_convolution, matrix_product),
     (words,),
 )
@@ -91,11 +93,12 @@ def refine(
     fixed: Iterable[Tensor] = (),
     bounds: Mapping[Tensor, float] | None = None,
     denormal: Iterable[Tensor] = (),
+    origins: Mapping[Tensor, Origin] | None = None,
 ) -> Definition:
     """The definition for this target. Of its inputs those that are ``fixed`` are known before it ever runs; no element
     of those with ``bounds`` is larger than these, whatever its sign; of float32 none is less than 0; many of those that
-    are ``denormal`` may be so small."""
-    surroundings = Surroundings(target, frozenset(fixed), bounds or {}, frozenset(denormal))
+    are ``denormal`` may be so small; some come of other things that are known, their ``origins``."""
+    surroundings = Surroundings(target, frozenset(fixed), bounds or {}, frozenset(denormal), origins or {})
     for rule in TOGETHER:
         definition = rule(definition, surroundings)
     for rules in SUMS:
@@ -117,4 +120,4 @@ def refined_definition(desc: Operator, target: CpuTarget) -> Definition:
 
 def refining(target: CpuTarget) -> Refine:
     """What joins a graph's definitions for this target is given: ``join(graph, refining(target))``."""
-    return lambda definition, fixed, bounds, denormal: refine(definition, target, fixed, bounds, denormal)
+    return lambda definition, *known: refine(definition, target, *known)

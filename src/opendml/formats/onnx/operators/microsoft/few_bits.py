@@ -1,4 +1,4 @@
-"""Products with weights of a few bits, which are laid out once as what they stand for."""
+"""Products with weights of a few bits: of 4 as they are, if there are few rows, else laid out once as numbers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from opendml.formats.onnx.values import NotExpressibleError
 
 __all__ = ["FEW_BITS"]
 
+STEPS: Final = 16
+"""Steps of which a multiple has one scale in all models: the least block that there is."""
+
 
 def _matmul_of_bits(node: Node) -> Results:
     """Weights of 2, 4 or 8 bits in blocks along the rows that they are multiplied with, laid out once."""
@@ -27,6 +30,7 @@ def _matmul_of_bits(node: Node) -> Results:
     named: dict[str, Any] = {"input_data_type": "uint4", "input_sizes": [count, blocks * block]} if bits == 4 else {}
     scale = node.tensor(2).reshape(count, blocks)
     is_whole = not node.has(3) or node.type_of(3) == np.uint8
+    is_plain = is_whole and not node.has(4) and blocks * block == length
     if is_whole and not node.has(4):
         weights: Any = dml.dequantize(packed, scale, _zero_points(node, bits, count, blocks), **named)
         weights = weights if blocks * block == length else weights[:, :length]
@@ -35,9 +39,13 @@ def _matmul_of_bits(node: Node) -> Results:
         zero_point = node.tensor(3).reshape(count, blocks) if not is_whole else _real_zero_points(node, bits, scale)
         zero_point, scale = (_of_columns(node, one, block, length) for one in (zero_point, scale))
         weights = (numbers - zero_point) * scale
-    if weights.dtype != a.dtype:
-        weights = dml.cast(weights, a.data_type)
-    found: Any = dml.gemm(a.reshape(-1, length), weights, trans_b="TRANSPOSE")
+    found: Any
+    if bits == 4 and is_plain and weights.dtype == a.dtype and block % STEPS == 0:
+        # As columns, not as rows to be transposed: their sums have no partial ones, and devices may read the bits.
+        found = dml.gemm(a.reshape(-1, length), weights.transpose())
+    else:
+        weights = weights if weights.dtype == a.dtype else dml.cast(weights, a.data_type)
+        found = dml.gemm(a.reshape(-1, length), weights, trans_b="TRANSPOSE")
     if node.has(5):
         found = found + node.tensor(5).reshape(1, -1)
     return node.result(found, (*node.sizes()[:-1], count))
