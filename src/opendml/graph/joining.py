@@ -98,7 +98,7 @@ class _Joiner:
         self.sources = sources(graph)
         self.furthest = _furthest_readers(graph, self.sources)
         self.denormal = denormal_nodes(graph, bounds)
-        self.origins = False
+        self.has_origins = False
         self.tensors = joined.tensors
         self.graph_outputs: dict[NodeOutput, list[int]] = {}
         for i, tensor_of_input in enumerate(joined.inputs):
@@ -122,8 +122,12 @@ class _Joiner:
             bounds = {own: self._bound(own, targets[own]) for own in fixed if own.type in BOUNDED_TYPES}
             denormal = [own for own, target in targets.items() if self._is_denormal(target)]
             denormal += [own for own in definition.outputs if own is not None and index in self.denormal]
-            origins = dict(self._origins(targets, loads))
+            found = list(self._origins(targets))
+            origins = {own: origin for own, origin, _ in found}
             definition = self.refine(_with_loads(definition, loads), fixed, bounds, denormal, origins)
+            for *_, inputs in found:
+                targets |= inputs
+            self.has_origins |= bool(found)
         for own in targets:
             if own not in loads:
                 loads[own] = self._reading(own, self._source_tensor(targets[own]))
@@ -175,10 +179,9 @@ class _Joiner:
         return isinstance(self.graph.nodes[source.node], ConstantNode)
 
     def _origins(
-        self, targets: Mapping[Tensor, NodeInput], loads: dict[Tensor, Reading]
-    ) -> Iterator[tuple[Tensor, Origin]]:
-        """The inputs that come of integers of 4 bits that are known, with these; how they are read is added to
-        ``loads``."""
+        self, targets: Mapping[Tensor, NodeInput]
+    ) -> Iterator[tuple[Tensor, Origin, Mapping[Tensor, NodeInput]]]:
+        """The inputs that come of integers of 4 bits that are known, with these, and what they are read from."""
         for own, target in targets.items():
             source = self.sources[target]
             node = self.graph.nodes[source.node] if isinstance(source, NodeOutput) else None
@@ -189,9 +192,7 @@ class _Joiner:
                 continue
             inputs = {t: NodeInput(source.node, i) for i, t in enumerate(origin.definition.inputs) if t is not None}
             if all(map(self._is_fixed, inputs.values())):
-                loads |= {t: self._reading(t, self._source_tensor(there)) for t, there in inputs.items()}
-                self.origins = True
-                yield own, origin
+                yield own, origin, inputs
 
     def _is_denormal(self, target: NodeInput) -> bool:
         """Whether what a node reads may have many denormal numbers."""
@@ -242,7 +243,7 @@ class _Joiner:
                 outputs[number] = again
                 self.joined.nodes[again] = source.node
         self.joined.outputs = [outputs[i] for i in range(self.graph.output_count)]
-        if self.origins:
+        if self.has_origins:
             self._leave_out_what_nobody_reads()
         return self.joined
 

@@ -21,7 +21,7 @@ from opendml.description.errors import InvalidDescriptorError
 from opendml.formats.onnx.nodes import Node, normal_axis
 from opendml.formats.onnx.operators.table import OPERATORS
 from opendml.formats.onnx.operators.windows import convolution_window, transposed_window
-from opendml.formats.onnx.quantized_phases import by_phases
+from opendml.formats.onnx.quantized_phases import Convolve, by_phases
 from opendml.formats.onnx.values import Integers, NotExpressibleError, Products, Steps, Value, constant
 
 __all__ = ["express_by_integers"]
@@ -290,34 +290,8 @@ def _convolve(node: Node) -> Values | None:
     if data is None or filter is None:
         return None
     x, w = constant(node.graph, data.value), constant(node.graph, filter.value)
-    units = _units(data.steps, filter.steps)
-    bias = _bias_in_units(node.value(2), units, w.sizes[0]) if node.has(2) else None
     window = {"group_count": node.integer("group", 1), **convolution_window(node, x, w)}
-    zero_points = _zero_point(data.steps), _zero_point(filter.steps)
-    sums: Any = dml.convolution_integer(x, zero_points[0], w, zero_points[1], **window)
-    if bias is not None:
-        sums = sums + bias.reshape(_along(np.empty(w.sizes[0]), x.rank, 1).shape)
-    value = _scaled(sums, units, 1)
-    if node.has(2) and bias is None:
-        return [node.result(value + node.tensor(2).reshape([1, -1, *[1] * (x.rank - 2)]))]
-
-    def quantized(steps: Steps) -> GraphTensor:
-        scales = _scale(data.steps), _scale(filter.steps)
-        found: Any = dml.quantized_linear_convolution(
-            x,
-            scales[0],
-            zero_points[0],
-            w,
-            scales[1],
-            zero_points[1],
-            bias,
-            steps.scale,
-            steps.zero_point,
-            **window,
-        )
-        return found  # type: ignore[no-any-return]
-
-    return [replace(node.result(value), integers=Products(quantized))]
+    return _convolved(node, data.steps, filter.steps, w.sizes[0], lambda convolve: convolve(x, w, window))
 
 
 def _convolve_transposed(node: Node) -> Values | None:
@@ -326,31 +300,38 @@ def _convolve_transposed(node: Node) -> Values | None:
     data, filter = _of_bytes(node, 0), _of_bytes(node, 1, 1)
     if data is None or filter is None or filter.value.array is None:
         return None
-    x, weights, steps_of_filter = constant(node.graph, data.value), filter.value.array, filter.steps
-    if steps_of_filter.axis is not None:
+    x, weights, steps = constant(node.graph, data.value), filter.value.array, filter.steps
+    if steps.axis is not None:
         # Each group's outputs have those that the filter has.
-        scale, zero_point = (np.tile(part, groups) for part in (steps_of_filter.scale, steps_of_filter.zero_point))
-        steps_of_filter = Steps(scale, zero_point, steps_of_filter.axis)
-    window, count = transposed_window(node, x, constant(node.graph, filter.value)), weights.shape[1] * groups
-    units = _units(data.steps, steps_of_filter)
-    bias = _bias_in_units(node.value(2), units, count) if node.has(2) else None
-    zero_points = _zero_point(data.steps), _zero_point(steps_of_filter)
+        steps = Steps(np.tile(steps.scale, groups), np.tile(steps.zero_point, groups), steps.axis)
+    window = transposed_window(node, x, constant(node.graph, filter.value))
+    count = weights.shape[1] * groups
+    return _convolved(node, data.steps, steps, count, lambda convolve: by_phases(x, weights, groups, window, convolve))
 
-    def summed(x: GraphTensor, filter: Array, fields: dict[str, Any]) -> GraphTensor:
+
+def _convolved(
+    node: Node, of_data: Steps, of_filter: Steps, count: int, over: Callable[[Convolve], GraphTensor]
+) -> Values:
+    """The ``count`` channels of what goes ``over`` windows, as sums of integers and as integers of the result."""
+    units = _units(of_data, of_filter)
+    bias = _bias_in_units(node.value(2), units, count) if node.has(2) else None
+    zero_points = _zero_point(of_data), _zero_point(of_filter)
+
+    def summed(x: GraphTensor, filter: GraphTensor | Array, fields: dict[str, Any]) -> GraphTensor:
         found: Any = dml.convolution_integer(x, zero_points[0], filter, zero_points[1], **fields)
         return found  # type: ignore[no-any-return]
 
-    sums: Any = by_phases(x, weights, groups, window, summed)
+    sums: Any = over(summed)
     if bias is not None:
-        sums = sums + bias.reshape(_along(np.empty(count), x.rank, 1).shape)
+        sums = sums + bias.reshape(_along(np.empty(count), sums.rank, 1).shape)
     value = _scaled(sums, units, 1)
     if node.has(2) and bias is None:
-        return [node.result(value + node.tensor(2).reshape([1, -1, *[1] * (x.rank - 2)]))]
+        return [node.result(value + node.tensor(2).reshape([1, -1, *[1] * (sums.rank - 2)]))]
 
     def quantized(steps: Steps) -> GraphTensor:
-        scales = _scale(data.steps), _scale(steps_of_filter)
+        scales = _scale(of_data), _scale(of_filter)
 
-        def convolved(x: GraphTensor, filter: Array, fields: dict[str, Any]) -> GraphTensor:
+        def convolved(x: GraphTensor, filter: GraphTensor | Array, fields: dict[str, Any]) -> GraphTensor:
             found: Any = dml.quantized_linear_convolution(
                 x,
                 scales[0],
@@ -365,7 +346,7 @@ def _convolve_transposed(node: Node) -> Values | None:
             )
             return found  # type: ignore[no-any-return]
 
-        return by_phases(x, weights, groups, window, convolved)
+        return over(convolved)
 
     return [replace(node.result(value), integers=Products(quantized))]
 

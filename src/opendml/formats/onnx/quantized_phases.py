@@ -18,10 +18,10 @@ from opendml.building.graph_tensor import GraphTensor
 from opendml.formats.onnx.operators.windows import TransposedWindow
 from opendml.formats.onnx.values import NotExpressibleError
 
-__all__ = ["by_phases"]
+__all__ = ["Convolve", "by_phases"]
 
 Array = npt.NDArray[Any]
-Convolve = Callable[[GraphTensor, Array, dict[str, Any]], GraphTensor]
+Convolve = Callable[[GraphTensor, GraphTensor | Array, dict[str, Any]], GraphTensor]
 """A convolution of a tensor with a filter {OC, IC / groups, taps...}, by the fields of a window."""
 
 

@@ -532,7 +532,8 @@ def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
         return kernel
     registers = -(-vector.size * max(_access_bytes(kernel)) // target.machine.vector_bytes)
     most = min(tuning.row_registers // min(registers, 2), max(tuning.row_steps // steps, tuning.least_rows))
-    most = tuning.row_registers if is_long else most
+    if is_long:
+        most = tuning.row_registers
     widest = most
     if all(abs(a.coefficient(tap)) >= vector.size for a, tap in taps) and not target.has_few_registers:
         widest = max(most, tuning.most_window_rows)

@@ -107,6 +107,8 @@ class _ComputeNest:
     def _ahead(self, stores: Stores) -> Mapping[Axis, list[Fold]]:
         """Folds that are the same along the loop over an axis and those inside of it, by the outermost one."""
         kernel, result, known = self._kernel, dict[Axis, list[Fold]](), set(self._making.known)
+        if not kernel.inner:
+            return result
         found = dict.fromkeys(part.fold for s in stores for part in parts_outside_selects(s.value))
         wanted = [fold for fold in found if not any(map(_is_decided_outside, walk(fold)))]
         known.difference_update(kernel.inner)

@@ -44,10 +44,11 @@ def transposed_convolution(found: Sum, surroundings: Surroundings) -> Refinement
     if ways is None or count > most**2:
         return None
     phases = [list(_phases(way)) for way in ways]
-    is_one_statement = _is_worth_panels(found, surroundings) and _are_alike(found, ways, phases)
-    if not is_one_statement and count > most:
+    is_in_panels = _is_worth_panels(found, surroundings)
+    are_alike = is_in_panels and _are_alike(found, ways, phases)
+    if not are_alike and count > most:
         return None
-    return _refinement(found, ways, phases, surroundings)
+    return _refinement(found, ways, phases, surroundings, is_in_panels=is_in_panels, are_alike=are_alike)
 
 
 class _Way(NamedTuple):
@@ -139,8 +140,15 @@ def _phases(way: _Way) -> Iterator[_Phase]:
 
 
 def _refinement(
-    found: Sum, ways: Sequence[_Way], phases: Sequence[Sequence[_Phase]], surroundings: Surroundings
+    found: Sum,
+    ways: Sequence[_Way],
+    phases: Sequence[Sequence[_Phase]],
+    surroundings: Surroundings,
+    *,
+    is_in_panels: bool,
+    are_alike: bool,
 ) -> Refinement:
+    """The statements; of phases that ``are_alike`` together, else of each phase."""
     refinement = Refinement()
     used = [[p for p in own if p.tap_count] for own in phases]
     lowest = [min((p.place - p.back * (p.tap_count - 1) for p in own), default=0) for own in used]
@@ -155,10 +163,10 @@ def _refinement(
         together = found.fold.axes[0].size >= tuning.side_by_side_channels
         read = padded(found.left, lowest, highest, output, tuning, refinement, rows_of_channels=together)
     guarded: Read = lambda place: zero_outside(found.left, place)  # noqa: E731
-    is_in_panels, apart = _is_worth_panels(found, surroundings), _columns_apart(found, ways[-1])
+    apart = _columns_apart(found, ways[-1])
     as_it_is: Read = lambda place: cast(load(found.right.load.tensor, place), found.right.element.type)  # noqa: E731
     reads = read or guarded, as_it_is if is_in_panels else widened(found.right, refinement)
-    if is_in_panels and _are_alike(found, ways, phases):
+    if are_alike:
         _add_alike(found, ways, [own[0] for own in phases], reads, surroundings.target.tuning.panel, refinement)
         return refinement
     if not is_in_panels and _are_together(found, phases, surroundings.target.tuning):

@@ -30,8 +30,8 @@ def _matmul_of_bits(node: Node) -> Results:
     named: dict[str, Any] = {"input_data_type": "uint4", "input_sizes": [count, blocks * block]} if bits == 4 else {}
     scale = node.tensor(2).reshape(count, blocks)
     is_whole = not node.has(3) or node.type_of(3) == np.uint8
-    is_plain = is_whole and not node.has(4) and blocks * block == length
-    if is_whole and not node.has(4):
+    is_plain = is_whole and not node.has(4)
+    if is_plain:
         weights: Any = dml.dequantize(packed, scale, _zero_points(node, bits, count, blocks), **named)
         weights = weights if blocks * block == length else weights[:, :length]
     else:
@@ -40,7 +40,8 @@ def _matmul_of_bits(node: Node) -> Results:
         zero_point, scale = (_of_columns(node, one, block, length) for one in (zero_point, scale))
         weights = (numbers - zero_point) * scale
     found: Any
-    if bits == 4 and is_plain and weights.dtype == a.dtype and block % STEPS == 0:
+    is_in_blocks = is_plain and blocks * block == length and block % STEPS == 0
+    if bits == 4 and is_in_blocks and weights.dtype == a.dtype:
         # As columns, not as rows to be transposed: their sums have no partial ones, and devices may read the bits.
         found = dml.gemm(a.reshape(-1, length), weights.transpose())
     else:
