@@ -259,7 +259,6 @@ def target_of(name: str, level: str = "avx512", triple: str = "x86_64") -> CpuTa
     ("name", "level", "triple"),
     [
         ("x86-64", "baseline", "x86_64"),
-        ("znver4", "avx512", "x86_64"),
         ("znver5", "avx512", "x86_64"),
         ("generic", "baseline", "aarch64"),
     ],
@@ -269,7 +268,7 @@ def test_processors_that_do_not_gain_keep_planes(name: str, level: str, triple: 
     assert laid_out(graph, target_of(name, level, triple).tuned(fewest_run_steps=1)) is graph
 
 
-@pytest.mark.parametrize("name", ["emeraldrapids", "sapphirerapids", "skylake-avx512"])
+@pytest.mark.parametrize("name", ["emeraldrapids", "sapphirerapids", "skylake-avx512", "znver4"])
 def test_processors_of_many_wide_registers_gain_by_whole_ones(name: str) -> None:
     """24 channels, as the second of these tensors has, are one and a half."""
     target = target_of(name)

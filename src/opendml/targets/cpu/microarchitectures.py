@@ -137,7 +137,7 @@ of 7x7 take a tenth less time, 3x3 ones a twentieth."""
 _WITH_DENORMALS: Final = _NEAR_LAST
 """x86 processors whose units do denormal numbers themselves, a few cycles later, and not by microcode as Intel's do."""
 
-_IN_PLANES: Final = ("znver4", "znver5")
+_IN_PLANES: Final = ("znver5",)
 """Processors of many registers whose channels are planes still: nobody has measured the other layout there."""
 
 _RUN_REGISTERS: Final = 16
