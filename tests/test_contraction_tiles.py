@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from opendml.expression.statements import Compute
 from opendml.llvm.host import machine_of
 from opendml.llvm.native import assembly
-from opendml.loops.nest import Loop, Turn, nodes_of
+from opendml.loops.nest import Loop, Prefetch, Turn, nodes_of
 from opendml.targets.cpu.compilation import generate
 from opendml.targets.cpu.contraction import ContractionKernel, schedule_contraction
 from opendml.targets.cpu.contractions.blocks import even_block
@@ -301,12 +301,27 @@ def test_sums_of_few_rows_wait_while_a_wide_matrix_is_read_in_long_runs() -> Non
     assert schedule_contraction(first, TARGETS[0]) is None
 
 
+def test_few_rows_ask_for_a_matrix_that_comes_from_memory() -> None:
+    """Where a processor asks for runs beyond a size: as many steps ahead as wait at once."""
+    size = 4 * 1000 * 1100
+    assert not product_kernel(gemm(1, 1000, 1100), TARGETS[0].tuned(asked_runs_bytes=size)).far_vectors
+    target = TARGETS[0].tuned(asked_runs_bytes=size - 1)
+    kernel = product_kernel(gemm(1, 1000, 1100), target)
+    (element,) = kernel.far_vectors
+    asked = [node for node in nodes_of(kernel_nest(kernel, target).body) if isinstance(node, Prefetch)]
+    ahead = kernel.steps_at_once * element.address.coefficient(kernel.last_step)
+    places = [node.address.constant for node in asked if node.tensor is element.tensor]
+    assert places and min(places) == element.address.constant + ahead
+
+
 @pytest.mark.parametrize("rows", [1, 13, 33])
-def test_products_of_few_rows_by_wide_matrices(rows: int) -> None:
+@pytest.mark.parametrize("asked", [0, 1 << 62])
+def test_products_of_few_rows_by_wide_matrices(rows: int, asked: int) -> None:
     """Blocks of steps and columns that do not come out even, and rows of the last tile that two tiles have."""
     desc = gemm(rows, 1009 if rows == 1 else 173, 1061)
     arrays = (random_array(t, n, special=False) for n, t in enumerate((desc.a_tensor, desc.b_tensor)))
     tuning = replace(TUNING, far_penalty=9, packing=99, transposing=99)  # whatever this processor would choose
+    tuning = tuning.but(asked_runs_bytes=asked)
     assert product_kernel(desc, host_processor(tuning=tuning)).steps_at_once
     run_single(desc, *arrays, None, tuning=tuning)
 

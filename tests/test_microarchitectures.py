@@ -254,6 +254,13 @@ def test_rows_that_a_processor_sees_by_itself_are_not_asked_for() -> None:
     assert tuned("znver4").longest_next_row == TUNING.longest_next_row
 
 
+def test_runs_of_few_rows_are_asked_for_where_the_last_cache_does_not_hold_them() -> None:
+    here, other = tuned("znver4", system=SYSTEM), tuned("znver5", system=SYSTEM)
+    assert here.asked_runs_bytes == SYSTEM[3] // 2 < other.asked_runs_bytes == TUNING.asked_runs_bytes
+    assert here.row_prefetch_distance < other.row_prefetch_distance == TUNING.row_prefetch_distance
+    assert tuned("znver4").asked_runs_bytes == TUNING.asked_runs_bytes
+
+
 def test_a_processor_that_loads_while_it_sums_up_asks_for_planes() -> None:
     """Sums of 256 channels of several images: the next strip is asked for instead, and weights fill two registers."""
     here, other = tuned("znver5", system=SYSTEM), tuned("znver4", system=SYSTEM)

@@ -264,6 +264,7 @@ def _kernel(problem: Problem, tile: Tile) -> ContractionKernel:
     found = cuts(problem, tile, batch, first, second, steps)
     near, rows, parts = evened(problem, tile, batch, found, steps, keeps_near=tile.packed)
     waits_for_memory = tile.steps_at_once > 0 and tile.tile.size < problem.tuning.rows_of_tiles
+    waits_for_memory &= problem.bytes_of(problem.elements[side]) <= problem.tuning.asked_runs_bytes
     panel = _panel(problem, tile, near) if tile.packed else None
     far, is_far_ahead = tiles_ahead(problem, 1 - side, tile)
     strips = next_strip(problem, tile)

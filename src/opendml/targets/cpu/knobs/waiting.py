@@ -38,6 +38,9 @@ class WaitingKnobs:
     """The same for fewer rows than ``rows_of_tiles``, which wait for memory: so few runs processors read ahead by
     themselves, faster than they are asked."""
 
+    asked_runs_bytes: int = 1 << 62
+    """Bytes of what these read above which the next steps' runs are asked for all the same, while sums are done."""
+
     steps_of_deep_sums: int = 1024
     """The same where there are few sums of so many steps that what these read comes from beyond the second-level cache:
     runs of a page, of which as many as there are rows and columns stay in that cache."""
