@@ -136,12 +136,22 @@ def test_a_padding_behind_a_convolution_is_in_its_margins() -> None:
     assert (1, 5, 6, ROW) not in found
 
 
-def test_what_others_read_stays_apart() -> None:
+def test_what_others_read_is_read_within_margins() -> None:
     def residual(x: Any) -> Any:
         made = convolved(x, 8, **PADDED)
         return made + convolved(made, 8, **PADDED)
 
-    assert (1, 8, 6, ROW) in between(residual, [1, 3, 6, ROW])
+    assert between(residual, [1, 3, 6, ROW]) == [(1, 3, 8, ROW + 2), (1, 8, 8, ROW + 2)]
+
+
+def test_what_others_read_as_one_row_stays_apart() -> None:
+    """As sums of single points do."""
+
+    def expanded(x: Any) -> Any:
+        made = convolved(x, 8, **PADDED)
+        return dml.join([convolved(made, 24, 1), convolved(made, 8, **PADDED)], axis=1)
+
+    assert (1, 8, 6, ROW) in between(expanded, [1, 3, 6, ROW])
 
 
 @pytest.mark.parametrize(("size", "columns"), [(1, 2 * ROW), (3, ROW - 1)])

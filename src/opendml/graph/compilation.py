@@ -121,7 +121,7 @@ def _fused(
     if costs is None:
         return Lodged(list(statements), {})
     fused = fuse(read_widened(statements, kept, joined.views), kept, joined.views, costs)
-    return lodged(fused, kept, joined.views)
+    return lodged(fused, kept, joined.views, costs)
 
 
 def _definition(

@@ -61,7 +61,7 @@ from opendml.graph.layouts import (
     moved_coordinates,
     moved_digits,
 )
-from opendml.graph.margins import inside_and_margins
+from opendml.graph.margins import inside_and_margins, may_store_inside
 from opendml.graph.rows import has_loops, innermost_last, loops_around, run_on
 
 SLOW: Final = frozenset(("div", "rem", "sqrt"))
@@ -383,11 +383,7 @@ class _State:
         if parts is None:
             return False
         inside, margins = parts
-        writers = [p for p in self.writers(tensor) if isinstance(p, Compute)]
-        if len(writers) < len(self.writers(tensor)):
-            return False
-        is_narrow = len(writers) == 1 and _sums_long(writers[0], self.costs) and _has_narrow_margins(inside, self.costs)
-        if not is_narrow and not all(_has_rows_apart(p, inside, self.costs) for p in writers):
+        if not may_store_inside(self.writers(tensor), inside, self.costs):
             return False
         order = self._remove(reader)
         for number, part in enumerate((*margins, inside)):
@@ -398,38 +394,6 @@ class _State:
             self._remove(part)
         self._enter(reader, order, facts)
         return False
-
-
-def _sums_long(producer: Compute, costs: GraphCosts) -> bool:
-    """Whether a statement sums in so many steps that it matters little how it stores what comes out."""
-    steps = _steps(producer)
-    return len(steps) > 0 and min(steps) >= costs.surrounded_steps
-
-
-def _steps(producer: Compute) -> list[int]:
-    """The steps of the sums in a statement."""
-    return [x.steps for s in producer.stores for x in walk(s.value) if isinstance(x, Fold)]
-
-
-def _has_narrow_margins(inside: Compute, costs: GraphCosts) -> bool:
-    """Whether what is to be written inside of margins are rows that these are one element wide around."""
-    (store,) = inside.stores
-    place, size = affine(store.coordinates[-1]), store.tensor.sizes[-1]
-    row = inside.axes[-1].size
-    is_row = costs.margined_row is not None and row >= costs.margined_row
-    return is_row and 0 <= place.constant <= 1 and size - row - place.constant <= 1
-
-
-def _has_rows_apart(producer: Compute, inside: Compute, costs: GraphCosts) -> bool:
-    """Whether a statement sums in rows that do not run on in what it reads, as over windows: rows that do not run on in
-    what it stores make it no slower then. Others may take all places of an image as one row. What sums nothing, as
-    what joins tensors, takes less time than a copy of what is ``inside``, as long as its rows are."""
-    if not _steps(producer):
-        return any(axis.size >= costs.surrounded_row for axis in innermost_last(inside)[-1:])
-    if not _sums_long(producer, costs):
-        return False
-    axes = innermost_last(producer)
-    return len(axes) > 1 and axes[-1].size >= costs.surrounded_row and not run_on(producer, axes[-2:])
 
 
 def _between(places: Sequence[Order], start: Order, end: Order) -> bool:

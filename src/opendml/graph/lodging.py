@@ -8,6 +8,9 @@ all who read it read that place instead, its writers write it there, and the cop
     u = pooled(t)                ->    u = pooled(joined[:, :, 1:, 1:])
     joined[:, :, 1:, 1:] = t
 
+So does a tensor that is copied with margins around it, as what goes around a window's sum and into it, where its
+writers may as well store it there: of the copy the margins are left.
+
 This comes when all else is fused: what writes parts of one tensor no longer moves past what reads other parts of it.
 """
 
@@ -24,7 +27,9 @@ from opendml.expression.element_types import I64
 from opendml.expression.ir import Expression, Load, Tensor, constant
 from opendml.expression.rewriting import Rewriter
 from opendml.expression.statements import Compute, Statement, Store, reads_of, writes_of
-from opendml.graph.rows import fold_evaluations, has_loops, last_rows_run_on
+from opendml.graph.costs import GRAPH_COSTS, GraphCosts
+from opendml.graph.margins import inside_and_margins, may_store_inside
+from opendml.graph.rows import fold_evaluations, has_loops, last_rows_run_on, loops_run_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,16 @@ class Lodging:
 
 
 @dataclass(frozen=True, slots=True)
+class _Copy:
+    """Of a tensor: which ``region`` a statement copies, what it does at the points ``inside`` of margins, and what is
+    left of it without them."""
+
+    region: Region
+    inside: Compute
+    margins: Sequence[Compute]
+
+
+@dataclass(frozen=True, slots=True)
 class Lodged:
     """Statements, and where tensors of theirs live that are none any more."""
 
@@ -62,10 +77,15 @@ class Lodged:
     lodgings: Mapping[Tensor, Lodging]
 
 
-def lodged(statements: Sequence[Statement], kept: frozenset[Tensor], views: Mapping[Tensor, Tensor]) -> Lodged:
+def lodged(
+    statements: Sequence[Statement],
+    kept: frozenset[Tensor],
+    views: Mapping[Tensor, Tensor],
+    costs: GraphCosts = GRAPH_COSTS,
+) -> Lodged:
     """The statements without the copies of tensors that may live where they are copied to. None of the ``kept``
     tensors does, and none that is seen by another name in ``views``."""
-    state = _Statements(statements)
+    state = _Statements(statements, costs)
     barred = {*kept, *views, *views.values()}
     lodgings = dict[Tensor, Lodging]()
     waiting, is_changed = [t for t in state.written() if t not in barred], True
@@ -78,18 +98,23 @@ def lodged(statements: Sequence[Statement], kept: frozenset[Tensor], views: Mapp
     return Lodged(state.in_order(), lodgings)
 
 
-class _Statements:
-    """Statements by their numbers, and which of them read and write a tensor."""
+Order = tuple[int, ...]
+"""Where in a program a statement stands: its number, and that of a part of it."""
 
-    def __init__(self, statements: Sequence[Statement]) -> None:
-        self._statements: dict[int, Statement] = dict(enumerate(statements))
-        self._readers, self._writers = defaultdict[Tensor, set[int]](set), defaultdict[Tensor, set[int]](set)
-        for number in self._statements:
-            self._enter(number)
+
+class _Statements:
+    """Statements by where they stand, and which of them read and write a tensor."""
+
+    def __init__(self, statements: Sequence[Statement], costs: GraphCosts) -> None:
+        self._costs = costs
+        self._statements: dict[Order, Statement] = {(number,): s for number, s in enumerate(statements)}
+        self._readers, self._writers = defaultdict[Tensor, set[Order]](set), defaultdict[Tensor, set[Order]](set)
+        for place in self._statements:
+            self._enter(place)
 
     def in_order(self) -> list[Statement]:
         """All that are left."""
-        return [self._statements[number] for number in sorted(self._statements)]
+        return [self._statements[place] for place in sorted(self._statements)]
 
     def written(self) -> Iterator[Tensor]:
         """All tensors that are written and read."""
@@ -97,30 +122,46 @@ class _Statements:
 
     def lodge(self, tensor: Tensor) -> Lodging | None:
         """Let a tensor live where it is copied to, if it is as a whole, and somebody else reads it."""
-        copies = defaultdict[Lodging, dict[int, Region]](dict)
-        for number in sorted(self._readers[tensor]):
-            found = _copied(self._statements[number], tensor)
+        copies = defaultdict[Lodging, dict[Order, _Copy]](dict)
+        for place in sorted(self._readers[tensor]):
+            found = _copied(self._statements[place], tensor)
             if found is not None:
-                lodging, region = found
-                copies[lodging][number] = region
+                lodging, copy = found
+                copies[lodging][place] = copy
         for lodging, parts in copies.items():
-            if _covers(tensor, list(parts.values())) and self._is_free(lodging, tensor, parts):
+            regions = [copy.region for copy in parts.values()]
+            if _covers(tensor, regions) and self._is_free(lodging, tensor, parts) and self._may_store(tensor, parts):
                 moved = self._moved(tensor, lodging, parts)
                 if moved is not None:
-                    for number in parts:
-                        self._leave(number)
-                    for number, statement in moved.items():
-                        self._leave(number)
-                        self._statements[number] = statement
-                        self._enter(number)
+                    self._replace(parts, moved)
                     return lodging
         return None
 
-    def _is_free(self, lodging: Lodging, tensor: Tensor, copies: Mapping[int, Region]) -> bool:
+    def _replace(self, copies: Mapping[Order, _Copy], moved: Mapping[Order, Statement]) -> None:
+        """Statements that have ``moved``, and of ``copies`` their margins, instead of those that there are."""
+        for place in (*copies, *moved):
+            self._leave(place)
+        margins = {
+            (*place, number): margin for place, copy in copies.items() for number, margin in enumerate(copy.margins)
+        }
+        for place, statement in (margins | dict(moved)).items():
+            self._statements[place] = statement
+            self._enter(place)
+
+    def _may_store(self, tensor: Tensor, copies: Mapping[Order, _Copy]) -> bool:
+        """Whether what writes a tensor may as well write it within margins, where copies have some."""
+        writers = [self._statements[place] for place in self._writers[tensor]]
+        return all(
+            tensor.type.is_float and may_store_inside(writers, copy.inside, self._costs)
+            for copy in copies.values()
+            if copy.margins
+        )
+
+    def _is_free(self, lodging: Lodging, tensor: Tensor, copies: Mapping[Order, _Copy]) -> bool:
         """Whether nothing but the ``copies`` writes to the place."""
         own = lodging.region(tensor)
-        for number in self._writers[lodging.host] - copies.keys():
-            writer = self._statements[number]
+        for place in self._writers[lodging.host] - copies.keys():
+            writer = self._statements[place]
             if not isinstance(writer, Compute):
                 return False
             written = (region_of(store.coordinates) for store in writer.stores if store.tensor is lodging.host)
@@ -128,7 +169,7 @@ class _Statements:
                 return False
         return True
 
-    def _moved(self, tensor: Tensor, lodging: Lodging, copies: Mapping[int, Region]) -> dict[int, Statement] | None:
+    def _moved(self, tensor: Tensor, lodging: Lodging, copies: Mapping[Order, _Copy]) -> dict[Order, Statement] | None:
         """All others that read or write the tensor with its elements in the host; None where loops would not be as
         long as they are, or folds would be computed more often."""
 
@@ -137,33 +178,35 @@ class _Statements:
                 return Load(lodging.host, lodging.at(tuple(map(rewrite, e.coordinates))))
             return None
 
-        rewrite = Rewriter(visit)
-        found = dict[int, Statement]()
-        for number in (self._readers[tensor] | self._writers[tensor]) - copies.keys():
-            before = self._statements[number]
+        rewrite, has_margins = Rewriter(visit), any(copy.margins for copy in copies.values())
+        found = dict[Order, Statement]()
+        for place in (self._readers[tensor] | self._writers[tensor]) - copies.keys():
+            before = self._statements[place]
             if not isinstance(before, Compute):
                 return None
             after = Compute(before.axes, tuple(_moved_store(s, tensor, lodging, rewrite) for s in before.stores))
             if not has_loops(after) or (last_rows_run_on(before) and not last_rows_run_on(after)):
                 return None
+            if has_margins and loops_run_on(after) < loops_run_on(before):
+                return None
             if fold_evaluations(after) > fold_evaluations(before):
                 return None
-            found[number] = after
+            found[place] = after
         return found
 
-    def _enter(self, number: int) -> None:
-        statement = self._statements[number]
+    def _enter(self, place: Order) -> None:
+        statement = self._statements[place]
         for tensor in reads_of(statement):
-            self._readers[tensor].add(number)
+            self._readers[tensor].add(place)
         for tensor in writes_of(statement):
-            self._writers[tensor].add(number)
+            self._writers[tensor].add(place)
 
-    def _leave(self, number: int) -> None:
-        statement = self._statements.pop(number)
+    def _leave(self, place: Order) -> None:
+        statement = self._statements.pop(place)
         for tensor in reads_of(statement):
-            self._readers[tensor].discard(number)
+            self._readers[tensor].discard(place)
         for tensor in writes_of(statement):
-            self._writers[tensor].discard(number)
+            self._writers[tensor].discard(place)
 
 
 def _moved_store(store: Store, tensor: Tensor, lodging: Lodging, rewrite: Rewriter) -> Store:
@@ -173,10 +216,11 @@ def _moved_store(store: Store, tensor: Tensor, lodging: Lodging, rewrite: Rewrit
     return Store(store.tensor, coordinates, rewrite(store.value))
 
 
-def _copied(copy: Statement, tensor: Tensor) -> tuple[Lodging, Region] | None:
+def _copied(statement: Statement, tensor: Tensor) -> tuple[Lodging, _Copy] | None:
     """Where a statement that does nothing else copies elements of a tensor to, and which ones."""
-    if not isinstance(copy, Compute) or len(copy.stores) != 1:
+    if not isinstance(statement, Compute) or len(statement.stores) != 1:
         return None
+    copy, margins = inside_and_margins(statement) or (statement, [])
     (store,) = copy.stores
     value, host = store.value, store.tensor
     if not isinstance(value, Load) or value.tensor is not tensor or host is tensor or host.type is not tensor.type:
@@ -192,7 +236,8 @@ def _copied(copy: Statement, tensor: Tensor) -> tuple[Lodging, Region] | None:
         for d, form in enumerate(targets)
     )
     ends = (f.constant + sum(axis.size - 1 for axis in f.axes) for f in sources)
-    return Lodging(host, places), tuple((f.constant, end) for f, end in zip(sources, ends, strict=True))
+    region = tuple((f.constant, end) for f, end in zip(sources, ends, strict=True))
+    return Lodging(host, places), _Copy(region, copy, margins)
 
 
 def _dimensions_along(sources: Sequence[Affine], targets: Sequence[Affine], tensor: Tensor) -> dict[int, int] | None:

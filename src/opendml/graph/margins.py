@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from opendml.expression.affine import affine
-from opendml.expression.ir import Axis, Binary, Const, Expression, Index, Select, grid, index
-from opendml.expression.rewriting import conjuncts, substitute
-from opendml.expression.statements import Compute, Store
+from opendml.expression.ir import Axis, Binary, Const, Expression, Fold, Index, Select, grid, index
+from opendml.expression.rewriting import conjuncts, substitute, walk
+from opendml.expression.statements import Compute, Statement, Store
+from opendml.graph.costs import GraphCosts
+from opendml.graph.rows import innermost_last, run_on
 
 Range = tuple[int, int]
 """The first coordinate, and the one behind the last."""
@@ -27,6 +29,16 @@ def inside_and_margins(copy: Compute) -> tuple[Compute, list[Compute]] | None:
     if ranges is None or all(range == (0, size) for range, size in zip(ranges, sizes, strict=True)):
         return None
     return _inside(store, axes, value.then, ranges), _margins(store, value.otherwise, ranges)
+
+
+def may_store_inside(writers: Collection[Statement], inside: Compute, costs: GraphCosts) -> bool:
+    """Whether all that writes a tensor may as well store it within margins, where a copy would put what is ``inside``:
+    it computes what takes longer than that, and margins are written apart."""
+    found = [writer for writer in writers if isinstance(writer, Compute)]
+    if len(found) < len(writers):
+        return False
+    is_narrow = len(found) == 1 and _sums_long(found[0], costs) and _has_narrow_margins(inside, costs)
+    return is_narrow or all(_has_rows_apart(writer, inside, costs) for writer in found)
 
 
 def _axes_of(copy: Compute) -> list[Axis] | None:
@@ -84,3 +96,35 @@ def _margins(store: Store, value: Expression, ranges: Sequence[Range]) -> list[C
             stores = (Store(store.tensor, (*place[:d], place[d] + e[0], *place[d + 1 :]), value) for e in some)
             found.append(Compute(axes, tuple(stores)))
     return found
+
+
+def _sums_long(producer: Compute, costs: GraphCosts) -> bool:
+    """Whether a statement sums in so many steps that it matters little how it stores what comes out."""
+    steps = _steps(producer)
+    return len(steps) > 0 and min(steps) >= costs.surrounded_steps
+
+
+def _steps(producer: Compute) -> list[int]:
+    """The steps of the sums in a statement."""
+    return [x.steps for s in producer.stores for x in walk(s.value) if isinstance(x, Fold)]
+
+
+def _has_narrow_margins(inside: Compute, costs: GraphCosts) -> bool:
+    """Whether what is to be written inside of margins are rows that these are one element wide around."""
+    (store,) = inside.stores
+    place, size = affine(store.coordinates[-1]), store.tensor.sizes[-1]
+    row = inside.axes[-1].size
+    is_row = costs.margined_row is not None and row >= costs.margined_row
+    return is_row and 0 <= place.constant <= 1 and size - row - place.constant <= 1
+
+
+def _has_rows_apart(producer: Compute, inside: Compute, costs: GraphCosts) -> bool:
+    """Whether a statement sums in rows that do not run on in what it reads, as over windows: rows that do not run on in
+    what it stores make it no slower then. Others may take all places of an image as one row. What sums nothing, as
+    what joins tensors, takes less time than a copy of what is ``inside``, as long as its rows are."""
+    if not _steps(producer):
+        return any(axis.size >= costs.surrounded_row for axis in innermost_last(inside)[-1:])
+    if not _sums_long(producer, costs):
+        return False
+    axes = innermost_last(producer)
+    return len(axes) > 1 and axes[-1].size >= costs.surrounded_row and not run_on(producer, axes[-2:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -34,6 +35,12 @@ def last_rows_run_on(statement: Compute) -> bool:
     """Whether the two innermost loops of a statement are one."""
     axes = innermost_last(statement)
     return len(axes) > 1 and run_on(statement, axes[-2:])
+
+
+def loops_run_on(statement: Compute) -> int:
+    """How many loops of a statement are one with the loop around them."""
+    axes = innermost_last(statement)
+    return sum(run_on(statement, pair) for pair in itertools.pairwise(axes))
 
 
 def innermost_last(statement: Compute) -> tuple[Axis, ...]:
