@@ -22,6 +22,7 @@ from opendml.expression.ir import (
     Variable,
 )
 from opendml.expression.rewriting import walk
+from opendml.expression.shares import share_inside
 from opendml.expression.statements import Order, Scan, Single, expressions_of, stores_of
 
 ARITHMETIC: Final = frozenset(("add", "sub", "mul", "div", "rem"))
@@ -38,7 +39,7 @@ class Cost:
 
     An expression is counted once for every point of the axes that it depends on, as if everything that does not change
     in a loop were computed before it; a fused multiply-add, or a step of a sum of products, is two operations. Both
-    branches of a Select count, and steps of a fold that its condition leaves out.
+    branches of a Select count, and steps of a fold that its condition leaves out, but for those of sums of products.
     """
 
     bytes_read: dict[Tensor, int]
@@ -91,13 +92,21 @@ class _Count:
 
     def operations(self, counted: Callable[[Expression], int]) -> int:
         """Operations of the statement, as they are ``counted`` of an expression."""
-        total = 0
+        total, parts = 0, self._parts_of_sums()
         for e in _outside_of_combines(expressions_of(self.statement)):
-            total += counted(e) * _points(self.axes_of(e))
+            total += round(counted(e) * _points(self.axes_of(e)) * parts.get(e, 1))
             if isinstance(e, Fold):
-                steps = _points(self.axes_of(e) | frozenset(e.axes))
+                steps = round(_points(self.axes_of(e) | frozenset(e.axes)) * parts.get(e, 1))
                 total += steps * sum(map(counted, _outside_of_combines(e.combine.result)))
         return total
+
+    def _parts_of_sums(self) -> dict[Expression, float]:
+        """Of sums of products that leave some out, and of these products, the part of all points that is left."""
+        found = dict[Expression, float]()
+        for e in self.expressions():
+            if isinstance(e, Fold) and e.contract and e.where is not None:
+                found |= dict.fromkeys((e, *e.elements), share_inside(e.where))
+        return found
 
 
 def _outside_of_combines(roots: Iterable[Expression]) -> Iterator[Expression]:

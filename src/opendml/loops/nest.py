@@ -14,7 +14,7 @@
               | Reduce(folds)                                 -- folds at these points, before anything that wants them
               | Transpose(loads, axis)                        -- loads along an axis of these points, turned to vectors
               | Keeping(rows, body)                           -- what folds compute along rows is kept in memory
-              | Accumulate(register, product)                 -- the next term of a sum of products
+              | Accumulate(register, product, numbers)        -- the next term of a sum of products, at some points
               | Turn(source, target, ...)                     -- rows of registers become their columns
               | Tiles(sizes, body)                            -- tile registers of the processor's are used inside
               | SumInTiles(target, product, ...)              -- a sum of products at a rectangle of points, to memory
@@ -296,10 +296,11 @@ class Keeping:
 @dataclass(frozen=True, slots=True, eq=False)
 class Accumulate:
     """``register = register + product`` at the points that stand here, rounded once: a product of two factors, or
-    one of words."""
+    one of words. Only the points with such ``numbers``, those of their registers, take part; None: all of them."""
 
     register: Variable
     product: Binary
+    numbers: frozenset[int] | None = None
     plan: Plan = AS_THEY_STAND
 
 

@@ -330,6 +330,8 @@ class _Thread:
             self._set(variable, value, place)
 
     def accumulate(self, node: Accumulate, place: Place) -> None:
+        if node.numbers is not None and place.copy not in node.numbers:
+            return
         frame, product = self._frame(place), node.product
         left, right = (frame.value(self._rewrite(e)) for e in (product.left, product.right))
         before = frame.bound[node.register]

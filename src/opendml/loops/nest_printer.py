@@ -332,7 +332,19 @@ def _keep(node: Keep) -> list[str]:
 
 def _accumulate(node: Accumulate) -> list[str]:
     named, (product,) = format_together([node.product])
-    return [*named, f"{node.register.name} += {product}"]
+    some = "" if node.numbers is None else f" where its number is {_runs(sorted(node.numbers))}"
+    return [*named, f"{node.register.name} += {product}{some}"]
+
+
+def _runs(numbers: Sequence[int]) -> str:
+    """Numbers in a row as the first and the last of each run of them."""
+    runs = list[list[int]]()
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1] = [runs[-1][0], number]
+        else:
+            runs.append([number])
+    return ", ".join("-".join(map(str, run)) for run in runs)
 
 
 def _turn(node: Turn) -> list[str]:

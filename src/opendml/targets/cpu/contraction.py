@@ -36,6 +36,7 @@ from opendml.targets.cpu.contractions.prefetches import (
 )
 from opendml.targets.cpu.contractions.problem import Problem
 from opendml.targets.cpu.contractions.tiles import Rest, Tile, cheapest_tile, has_tiles, last_vectors
+from opendml.targets.cpu.contractions.windows import windows_of
 from opendml.targets.cpu.panels import Panel, panel_of
 from opendml.targets.cpu.schedule import read_by
 from opendml.targets.cpu.target import CpuTarget
@@ -219,12 +220,13 @@ def _problem(compute: Compute, target: CpuTarget) -> Problem | None:
 
 
 def _only_fold(stores: Sequence[ElementStore]) -> Fold | None:
-    """The fold of all stores, if it is one sum of products from a constant on, without conditions."""
+    """The fold of all stores, if it is one sum of products from a constant on, without conditions that matter."""
     folds = {e for store in stores for e in walk(store.value) if isinstance(e, Fold)}
     if len(folds) != 1:
         return None
     (fold,) = folds
-    is_sum = fold.contract and fold.partials == 1 and fold.where is None and isinstance(fold.initial[0], Const)
+    is_sum = fold.contract and fold.partials == 1 and isinstance(fold.initial[0], Const)
+    is_sum &= fold.where is None or windows_of(fold) is not None
     everywhere = all(any(e == fold for e in walk(store.value)) for store in stores)
     return fold if is_sum and everywhere else None
 

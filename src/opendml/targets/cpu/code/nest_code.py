@@ -371,6 +371,8 @@ class _NestWriter:
     def accumulate(self, node: Accumulate, place: _Place) -> None:
         product, multiply = node.product, self._builder.fused_multiply_add
         for number, point in place.numbered:
+            if node.numbers is not None and number not in node.numbers:
+                continue
             left, right = self._evaluator.value(product.left, point), self._evaluator.value(product.right, point)
             own = self._registers[number]
             if product.operation == "mul":

@@ -14,6 +14,16 @@ class FilterKnobs:
     """Registers of output channels of a panel of a filter: as many as a tile has, so that its steps follow one another
     in memory, and the next strip behind them."""
 
+    least_padding: float = 0.008
+    """The part of the products of a convolution from which on it leaves those out that are of its padding: of 3x3
+    windows over 56x56 places it is 2%, over 14x14 9%, over 7x7 18%."""
+
+    least_padding_of_tiles: float = 0.008
+    """The same along an axis of which tiles have several points: the steps of each of its taps are written out."""
+
+    most_taps_written_out: int = 9
+    """Taps, along all such axes together, up to which that is done."""
+
     streamed_panel: int = 16
     """Output channels of a panel of a filter that ``streamed_windows`` share: as many as a vector has on the widest
     processors. Its weights come from beyond the second-level cache, once each, so they are read in one run."""

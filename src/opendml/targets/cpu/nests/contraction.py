@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from opendml.expression.affine import Affine, Element, loads_of
@@ -31,6 +31,7 @@ from opendml.loops.nest import (
     Turn,
 )
 from opendml.loops.nest_integers import (
+    Condition,
     Difference,
     Either,
     End,
@@ -53,6 +54,7 @@ from opendml.targets.cpu.nests.asking import Asking
 from opendml.targets.cpu.nests.corners import each_from_here
 from opendml.targets.cpu.nests.kept_rows import unconditional_loads
 from opendml.targets.cpu.nests.long_results import long_results
+from opendml.targets.cpu.nests.padding import Choice, Padding, Pattern
 from opendml.targets.cpu.nests.sharing import look_of, shared_items
 from opendml.targets.cpu.nests.tile_counts import TileCounts
 from opendml.targets.cpu.nests.waiting_sums import WaitingSums
@@ -107,6 +109,7 @@ class _Maker:
         self.unmoved = {axis: Local(f"unmoved_{axis.name}") for axis in waiting}
         self.unmoved |= {} if self.waiting is None else self.waiting.unmoved
         self.asking = Asking(kernel, target, self.sum)
+        self.padding = Padding(kernel, target)
         self.long = long_results(kernel, target.tuning, self.sum, self._tile)
         self.counts = TileCounts(kernel.vectors, kernel.tile, kernel.tile_size, kernel.row_count, kernel.row)
 
@@ -266,7 +269,7 @@ class _Maker:
         step = self._tile("together", counts, (Accumulate(self.sum, product),))
         body, _ = self._within(loops, counts, step)
         steps = counts.summing(self.sum, loops[0], first, end, 1, body)
-        return _at_first([axis for axis in fold.axes if axis.size == 1], (steps,))
+        return (*self.padding.known(), *_at_first([axis for axis in fold.axes if axis.size == 1], (steps,)))
 
     def rounds(self) -> Body:
         """Some steps of all work items of a thread, and then the next ones: the places of sums in memory are those of
@@ -527,7 +530,61 @@ class _Maker:
         turns_loads = self.kernel.turns_loads
         body = self._squares_of_steps(counts, step) if turns_loads else self._along(loops, counts, step, copied)
         single = [axis for axis in fold.axes if axis.size == 1]
-        return (*begin, *self.asking.same_for_all(counts), *_at_first(single, body))
+        choices = [] if turns_loads or copied else self.padding.choices(loops[1:], counts)
+        if choices:
+            parts = self._parts_inside(loops, counts, choices, begin, (*begin, *body))
+            return (*self.padding.known(), *self.asking.same_for_all(counts), *_at_first(single, parts))
+        return (*self.padding.known(), *begin, *self.asking.same_for_all(counts), *_at_first(single, body))
+
+    def _parts_inside(
+        self, loops: Sequence[Axis], counts: TileCounts, choices: Sequence[Choice], begin: Body, whole: Body
+    ) -> Body:
+        """The sums of a tile, with those points at each step that are inside of what windows read: in code for each
+        place where other ones are, and as a whole where all are to be there."""
+
+        def chosen(left: Sequence[Choice], patterns: Mapping[Axis, Pattern]) -> Body:
+            if not left:
+                is_whole = all(all(map(all, pattern)) for pattern in patterns.values())
+                return whole if is_whole else (*begin, *self._steps_inside(loops, counts, choices, patterns))
+            choice, *rest = left
+            *some, (usual, _) = choice.positions
+            body = chosen(rest, {**patterns, choice.tap: usual})
+            for pattern, positions in some:
+                other = chosen(rest, {**patterns, choice.tap: pattern})
+                for position in positions:
+                    body = (self._branch(Equal(Position(choice.place), position), other, body, counts),)
+            return body
+
+        return (self._branch(self.padding.is_forbidden, whole, chosen(choices, {}), counts),)
+
+    def _branch(self, condition: Condition, then: Body, otherwise: Body, counts: TileCounts) -> Branch:
+        """One of two ways to sum up all sums of a tile."""
+        return Branch(condition, then, otherwise, carried=(self.sum,), copies=counts.registers)
+
+    def _steps_inside(
+        self, loops: Sequence[Axis], counts: TileCounts, choices: Sequence[Choice], patterns: Mapping[Axis, Pattern]
+    ) -> Body:
+        """All steps of a tile, those along the taps of ``choices`` one after the other."""
+        product, taps = self.kernel.fold.elements[0], {choice.tap for choice in choices}
+        assert isinstance(product, Binary)
+
+        def along(axes: Sequence[Axis], at: Mapping[Axis, int]) -> Body:
+            if not axes:
+                numbers = self.padding.numbers(choices, patterns, at, counts)
+                some = None if len(numbers) == counts.registers else numbers
+                step = self._tile("together", counts, (Accumulate(self.sum, product, some),))
+                return (*self.asking.by_steps(counts), *step) if numbers else ()
+            axis, *rest = axes
+            if axis not in taps:
+                first, end = self.padding.bounds(axis, counts)
+                return (counts.summing(self.sum, axis, first, end, 1, along(rest, at)),)
+            steps = (along(rest, {**at, axis: step}) for step in range(axis.size))
+            return tuple(At(axis, step, body) for step, body in enumerate(steps) if body)
+
+        outer, *inner = loops
+        asked = self.asking.by_outer_steps(outer)
+        body = (*(_at_first(inner, asked) if asked else ()), *along(inner, {}))
+        return self.asking.between_loops(outer, counts, body)
 
     def _squares_of_steps(self, counts: TileCounts, step: Body) -> Body:
         """As many steps as a vector has lanes at once: what they load is squares, which are transposed."""
@@ -560,7 +617,8 @@ class _Maker:
         else:
             body = (*copied, *self.asking.by_steps(counts), *step)
         for axis in reversed(loops[1:-1] if together == last.size else loops[1:]):
-            body = (counts.summing(self.sum, axis, 0, axis.size, together if axis is last else 1, body),)
+            first, end = self.padding.bounds(axis, counts) if axis is not last or together == 1 else (0, axis.size)
+            body = (counts.summing(self.sum, axis, first, end, together if axis is last else 1, body),)
         return body, together
 
     def _steps_written_out(self, axis: Axis, counts: TileCounts, *, is_copying: bool) -> int:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from opendml.expression.affine import affine, interval
 from opendml.expression.ir import Axis, Expression, Tensor, constant, grid, index, indices, load
-from opendml.expression.statements import Compute
+from opendml.expression.statements import Compute, writes_of
 from opendml.targets.cpu.panels import Columns, columns_in_panels
 from opendml.targets.cpu.refine.copies_of_factors import Read, is_in_proportion, padded, widened, zero_outside
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings, are_side_by_side, pitch_of_run
 from opendml.targets.cpu.refine.sums import Sum, at, coordinate_is, moved, sum_of
+from opendml.targets.cpu.refine.taps_in_padding import without_padding
 from opendml.targets.cpu.tuning import Tuning
 
 
@@ -112,7 +113,7 @@ class _Refined:
         self.output = windows.sum.compute.stores[0].tensor
         self.target = surroundings.target
         self.tuning, self.machine = self.target.tuning, self.target.machine
-        self.is_fixed = self.weights in surroundings.fixed
+        self.is_fixed, self.known = self.weights in surroundings.fixed, surroundings.known
         self.is_streamed, self.has_runs = self._is_streamed(), self._has_runs()
         self.found = Refinement()
 
@@ -139,12 +140,24 @@ class _Refined:
             there = sum_of(self.sum.rewritten(replaced, self.sum.compute.axes))
             assert there is not None
             filter_in_panels(there, width, self.found)
+            if columns is None:
+                self._leave_padding_out()
             return self.found
         replaced[right.whole] = widened(right, self.found)(right.load.coordinates)
         if all(e is there for e, there in replaced.items()):
             return None
         self._add(replaced, self.sum.compute.axes)
         return self.found
+
+    def _leave_padding_out(self) -> None:
+        """Where filters are fixed, sums by panels may leave out what is in the padding."""
+        found = self.found
+        for statement in [*found.statements] if self.is_fixed else ():
+            if isinstance(statement, Compute) and self.output in writes_of(statement):
+                share = self.tuning.least_padding
+                made = without_padding(statement, self.sum, self.known, found, share)
+                found.statements.remove(statement)
+                found.statements.append(made)
 
     def _goes_along_channels(self) -> bool:
         """Whether each channel is convolved by itself, and those of a point, which fill a vector, lie side by side in

@@ -21,15 +21,16 @@ CHANNEL: Final = 1
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """The target, and the inputs of a definition that are ``fixed``: what is made of these alone is made once, before
-    the program ever runs. No element of those with ``bounds`` is larger than these, whatever its sign; of
-    float32 none is less than 0. Many of a ``denormal`` one may be so small that they are denormal numbers. Some come of
-    other things that are known, their ``origins``, which take less memory."""
+    the program ever runs, so that more is ``known`` then. No element of those with ``bounds`` is larger than these,
+    whatever its sign; of float32 none is less than 0. Many of a ``denormal`` one may be so small that they are denormal
+    numbers. Some come of other things that are known, their ``origins``, which take less memory."""
 
     target: CpuTarget
     fixed: frozenset[Tensor]
     bounds: Mapping[Tensor, float]
     denormal: frozenset[Tensor] = frozenset()
     origins: Mapping[Tensor, Origin] = field(default_factory=dict)
+    known: frozenset[Tensor] = frozenset()
 
 
 @dataclass(slots=True)

@@ -10,12 +10,13 @@ were written down, and what is made of weights alone is computed once like every
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from opendml.description.descriptors import Operator
 from opendml.expression.ir import Tensor
-from opendml.expression.statements import Definition, Origin, Statement
+from opendml.expression.statements import Definition, Origin, Statement, reads_of, writes_of
 from opendml.graph.joining import Refine
 from opendml.targets.cpu.refine.channels import channels_in_lanes
 from opendml.targets.cpu.refine.compactions import compactions_in_pieces
@@ -101,9 +102,18 @@ def refine(
     surroundings = Surroundings(target, frozenset(fixed), bounds or {}, frozenset(denormal), origins or {})
     for rule in TOGETHER:
         definition = rule(definition, surroundings)
+    surroundings = replace(surroundings, known=_known(definition, surroundings.fixed))
     for rules in SUMS:
         definition = statement_by_statement(definition, partial(_refinement, rules, surroundings))
     return definition
+
+
+def _known(definition: Definition, fixed: frozenset[Tensor]) -> frozenset[Tensor]:
+    """What is fixed, and the temporaries that are made of that alone."""
+    known, others = set(fixed), set[Tensor]()
+    for statement in definition.statements:
+        (known if reads_of(statement) <= known - others else others).update(writes_of(statement))
+    return frozenset(known - others)
 
 
 def _refinement(rules: Iterable[SumRule], surroundings: Surroundings, statement: Statement) -> Refinement | None:

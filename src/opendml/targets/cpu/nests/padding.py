@@ -1,0 +1,137 @@
+"""What tiles of sums over windows leave out: steps that are outside of what they read, for some or all of their points.
+
+Where all points of a tile are at the same place along a dimension, the loop along its taps has fewer steps. Where they
+are not, the steps of each tap are written out, with those points alone that are inside: tiles at both ends of a row,
+and those between them, have code of their own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from opendml.expression.element_types import I64
+from opendml.expression.ir import Axis, Variable
+from opendml.loops.nest import Body, Leaf
+from opendml.loops.nest_integers import (
+    Difference,
+    Either,
+    Equal,
+    Greatest,
+    Integer,
+    Least,
+    Position,
+    Product,
+    Register,
+    Sum,
+)
+from opendml.targets.cpu.contraction import ContractionKernel
+from opendml.targets.cpu.contractions.windows import Inside, windows_of
+from opendml.targets.cpu.nests.tile_counts import TileCounts
+from opendml.targets.cpu.target import CpuTarget
+
+Pattern = tuple[tuple[bool, ...], ...]
+"""For each tap which points along an axis of a tile are inside."""
+
+
+class Choice(NamedTuple):
+    """The points along a tile's axis ``place`` that are inside at each step along ``tap``: for each pattern of these
+    the ``positions`` of the tiles that have it, those with most of them last."""
+
+    tap: Axis
+    place: Axis
+    positions: Sequence[tuple[Pattern, Sequence[int]]]
+
+
+class Padding:
+    """Which steps the tiles of a kernel leave out, if it may leave any out."""
+
+    def __init__(self, kernel: ContractionKernel, target: CpuTarget) -> None:
+        self.kernel = kernel
+        self.target = target
+        self.windows = windows_of(kernel.fold)
+        self.flag = Variable("may_leave_out", I64)
+        self.is_forbidden = Equal(Register(self.flag), 0)
+
+    def known(self) -> Body:
+        """What says whether steps may be left out, in a register."""
+        return () if self.windows is None else (Leaf(registers=(self.flag,), values=(self.windows.may_leave_out,)),)
+
+    def bounds(self, tap: Axis, counts: TileCounts) -> tuple[Integer, Integer]:
+        """The first step along an axis of the fold, and the one behind the last, that tiles do not leave out."""
+        first: Integer = 0
+        end: Integer = tap.size
+        for inside in () if self.windows is None else self.windows.inside:
+            places = self._places(inside, tap)
+            if places is None or inside.coordinate.coefficient(tap) != 1 or {*places} & self._axes_of(counts):
+                continue
+            here: Integer = inside.coordinate.constant
+            for place in places:
+                here = Sum(here, Product(Position(place), inside.coordinate.coefficient(place)))
+            first = first if inside.first is None else Greatest(first, Difference(inside.first, here))
+            end = end if inside.end is None else Least(end, Difference(inside.end, here))
+        first = first if first == 0 else Either(self.is_forbidden, 0, first)
+        return first, end if end == tap.size else Either(self.is_forbidden, tap.size, end)
+
+    def choices(self, taps: Sequence[Axis], counts: TileCounts) -> list[Choice]:
+        """Of taps those whose steps are written out."""
+        if self.windows is None or self.target.has_few_registers:
+            return []
+        found = [self._choice(inside, tap, counts) for inside in self.windows.inside for tap in taps]
+        choices = [choice for choice in found if choice is not None]
+        is_short = math.prod(choice.tap.size for choice in choices) <= self.target.tuning.most_taps_written_out
+        return choices if is_short else []
+
+    def numbers(
+        self, choices: Sequence[Choice], patterns: Mapping[Axis, Pattern], at: Mapping[Axis, int], counts: TileCounts
+    ) -> frozenset[int]:
+        """The numbers of a tile's sums that have a step there."""
+        rows, points, vectors = range(counts.rows), range(counts.points), range(counts.vectors)
+        found = set[int]()
+        for point, row in itertools.product(points, rows):
+            places = {counts.tile: point}
+            if counts.row is not None:
+                places[counts.row] = row if counts.row is not counts.tile else row * counts.points + point
+            if all(patterns[choice.tap][at[choice.tap]][places[choice.place]] for choice in choices):
+                found |= {(point * counts.rows + row) * counts.vectors + vector for vector in vectors}
+        return frozenset(found)
+
+    def _axes_of(self, counts: TileCounts) -> set[Axis | None]:
+        return {counts.tile, counts.row, self.kernel.vector}
+
+    def _places(self, inside: Inside, tap: Axis) -> list[Axis] | None:
+        """The axes along which windows are elsewhere, if the tap is the only step that matters."""
+        axes = inside.coordinate.axes
+        if tap not in axes or any(axis is not tap and axis in self.kernel.fold.axes for axis in axes):
+            return None
+        return [axis for axis in axes if axis is not tap]
+
+    def _choice(self, inside: Inside, tap: Axis, counts: TileCounts) -> Choice | None:
+        places = self._places(inside, tap)
+        if places is None or len(places) != 1 or places[0] not in (counts.tile, counts.row):
+            return None
+        (place,), form = places, inside.coordinate
+        count, found = counts.along(place), dict[Pattern, list[int]]()
+        for position in self._positions(place, counts):
+            steps = [form.constant + form.coefficient(tap) * step for step in range(tap.size)]
+            points = [form.coefficient(place) * (position + point) for point in range(count)]
+            pattern = tuple(tuple(inside.holds(step + point) for point in points) for step in steps)
+            found.setdefault(pattern, []).append(position)
+        outside = [sum(row.count(False) for row in pattern) * len(at) for pattern, at in found.items()]
+        whole = count * tap.size * sum(map(len, found.values()))
+        if sum(outside) < self.target.tuning.least_padding_of_tiles * whole:
+            return None
+        return Choice(tap, place, sorted(found.items(), key=lambda one: len(one[1])))
+
+    def _positions(self, axis: Axis, counts: TileCounts) -> Sequence[int]:
+        """Where tiles of such counts stand along an axis of theirs."""
+        kernel, count = self.kernel, counts.along(axis)
+        if axis is kernel.row and axis is not kernel.tile and not kernel.redoes:
+            whole = axis.size - axis.size % kernel.row_count
+            return range(0, whole, count) if count == kernel.row_count else [whole]
+        if kernel.rest is not None and axis is kernel.tile:
+            whole = axis.size - axis.size % kernel.tile_size
+            return range(0, whole, count) if count == kernel.tile_size else range(whole, axis.size, count)
+        return sorted({max(0, min(first, axis.size - count)) for first in range(0, axis.size, count)})

@@ -1,0 +1,201 @@
+"""Sums over windows that leave out what is in the padding: which do, and that no bit is another for it, whatever the
+weights are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from contraction_kernels import TARGETS
+from execution import assert_same_values
+from hypothesis import given
+from hypothesis import strategies as st
+from nest_running import HOST_TARGETS, ORDERS, check_nests
+from properties import examples
+
+import opendml as dml
+from opendml import operators
+from opendml.description.enums import ConvolutionDirection, ConvolutionMode
+from opendml.description.tensor import TensorDesc
+from opendml.expression.interpreter import interpret
+from opendml.expression.ir import Fold, Tensor
+from opendml.expression.rewriting import walk
+from opendml.expression.statements import Compute, Definition
+from opendml.loops.nest import Accumulate, Loop, nodes_of
+from opendml.loops.nest_integers import Either
+from opendml.targets.cpu.contraction import schedule_contraction
+from opendml.targets.cpu.nests.kernels import kernel_nest
+from opendml.targets.cpu.refine.refining import refine
+from opendml.targets.cpu.target import CpuTarget
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of a convolution of two dimensions: of everything that has one for each of these, both in a row."""
+
+    batch: int = 1
+    channels: int = 2
+    outputs: int = 64
+    groups: int = 1
+    sizes: tuple[int, int] = (14, 14)
+    filter: tuple[int, int] = (3, 3)
+    strides: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    before: tuple[int, int] = (1, 1)
+    behind: tuple[int, int] = (1, 1)
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """The sizes of the output."""
+        ways = zip(self.sizes, self.filter, self.strides, self.dilations, self.before, self.behind, strict=True)
+        height, width = ((n + a + b - (k - 1) * d - 1) // s + 1 for n, k, s, d, a, b in ways)
+        return height, width
+
+    def desc(self, *, has_bias: bool = True) -> operators.Convolution:
+        """The operator."""
+        outputs = self.outputs * self.groups
+        return operators.Convolution(
+            input_tensor=TensorDesc("float32", [self.batch, self.channels * self.groups, *self.sizes]),
+            filter_tensor=TensorDesc("float32", [outputs, self.channels, *self.filter]),
+            bias_tensor=TensorDesc("float32", [1, outputs, 1, 1]) if has_bias else None,
+            output_tensor=TensorDesc("float32", [self.batch, outputs, *self.places]),
+            mode=ConvolutionMode.CROSS_CORRELATION,
+            direction=ConvolutionDirection.FORWARD,
+            strides=self.strides,
+            dilations=self.dilations,
+            start_padding=self.before,
+            end_padding=self.behind,
+            output_padding=(0, 0),
+            group_count=self.groups,
+        )
+
+
+def refined(definition: Definition, target: CpuTarget) -> Definition:
+    """With a filter and a bias that are fixed."""
+    _, *fixed = definition.inputs
+    return refine(definition, target, [tensor for tensor in fixed if tensor is not None])
+
+
+def sums_of(definition: Definition) -> list[Compute]:
+    """The statements of sums of products."""
+    found = [s for s in definition.statements if isinstance(s, Compute)]
+    return [
+        s for s in found if any(isinstance(e, Fold) and e.contract for store in s.stores for e in walk(store.value))
+    ]
+
+
+def leaves_out(definition: Definition) -> bool:
+    return any(tensor.name == "may_leave_out" for tensor in definition.temporaries)
+
+
+two = st.tuples
+SHAPES = st.builds(
+    Shape,
+    batch=st.integers(1, 2),
+    channels=st.integers(1, 3),
+    outputs=st.sampled_from([16, 33, 64]),
+    groups=st.sampled_from([1, 1, 1, 2]),
+    sizes=two(st.integers(1, 16), st.sampled_from([1, 3, 5, 7, 14, 15, 16, 28])),
+    filter=two(st.integers(1, 4), st.sampled_from([1, 2, 3, 3, 3, 5])),
+    strides=two(st.integers(1, 2), st.integers(1, 2)),
+    dilations=two(st.integers(1, 2), st.integers(1, 2)),
+    before=two(st.integers(0, 3), st.integers(0, 3)),
+    behind=two(st.integers(0, 3), st.integers(0, 3)),
+).filter(lambda shape: min(shape.places) > 0)
+
+VALUES = ("plain", "infinite weight", "no number", "negative zero", "tiny", "zeros")
+
+
+def contents_of(definition: Definition, values: str, seed: int) -> dict[Tensor, Array]:
+    """Numbers for a convolution's tensors."""
+    random = np.random.default_rng(seed)
+    tensors = [t for t in (*definition.inputs, *definition.outputs) if t is not None]
+    found = {t: random.normal(size=t.extent).astype(np.float32) for t in tensors}
+    _, weights, bias = (found[t] for t in definition.inputs if t is not None)
+    if values == "infinite weight":
+        weights[random.integers(weights.size)] = random.choice([np.inf, -np.inf])
+    elif values == "no number":
+        weights[random.integers(weights.size)] = np.nan
+    elif values == "negative zero":
+        bias[random.integers(bias.size)] = -0.0
+    elif values == "tiny":  # products that are less than any number are zeros of either sign
+        for tensor in definition.inputs:
+            if tensor is not None:
+                found[tensor] *= np.float32(1e-30)
+        bias[random.random(bias.size) < 0.7] = random.choice([0.0, -0.0])
+    elif values == "zeros":
+        for tensor in definition.inputs:
+            if tensor is not None:
+                found[tensor] *= random.choice([0.0, -0.0, 1.0], tensor.extent).astype(np.float32)
+        bias[bias == 0] = random.choice([0.0, -0.0])
+    return found
+
+
+@examples(60)
+@given(SHAPES, HOST_TARGETS, ORDERS, st.sampled_from(VALUES), st.integers(0, 1 << 20))
+def test_bits(shape: Shape, target: Any, order: list[int], values: str, seed: int) -> None:
+    definition = shape.desc().define()
+    made, contents = refined(definition, target), contents_of(definition, values, seed)
+    check_nests(made, target, contents, order)
+    found, expected = ({t: content.copy() for t, content in contents.items()} for _ in range(2))
+    interpret(made, found)
+    interpret(definition, expected)
+    for tensor, content in expected.items():
+        assert_same_values(found[tensor], content)
+
+
+SQUARES = [Shape(sizes=(n, n)) for n in (7, 13, 14, 16, 28, 56)]
+
+
+@pytest.mark.parametrize("shape", SQUARES[:5], ids=lambda shape: shape.sizes[0])
+@pytest.mark.parametrize("values", VALUES)
+def test_networks(shape: Shape, values: str) -> None:
+    """Behind each other, and with what fusion makes of them, by several threads."""
+    definition = shape.desc().define()
+    contents = contents_of(definition, values, 1)
+    x, weights, bias = (contents[t].reshape(t.sizes) for t in definition.inputs if t is not None)
+    more = np.random.default_rng(2).normal(size=(16, 64, 3, 3)).astype(np.float32)
+    more.ravel()[:3] = weights.ravel()[:3]
+    padding: dict[str, Any] = {"start_padding": [1, 1], "end_padding": [1, 1]}
+
+    def network(x: Any) -> Any:
+        first = dml.activation_relu(dml.convolution(x, weights, bias, **padding))
+        return first, dml.convolution(first, more, bias[:, :16], **padding)
+
+    graph = dml.Graph()
+    desc = graph.describe(network(graph.input("float32", x.shape)))
+    expected = dml.Device("reference").compile_graph(desc)(x)
+    for threads in (1, 3):
+        for found, one in zip(dml.Device(thread_count=threads).compile_graph(desc)(x), expected, strict=True):
+            assert_same_values(found, one)
+
+
+@pytest.mark.parametrize("target", TARGETS[:2], ids=["many registers", "few registers"])
+def test_what_is_left_out(target: CpuTarget) -> None:
+    """Rows of taps wherever tiles have one row of places; where registers are many, single taps of points, too."""
+    for shape in SQUARES[2:5]:
+        definition = refined(replace(shape, channels=64).desc().define(), target)
+        assert leaves_out(definition)
+        for statement in sums_of(definition):
+            kernel = schedule_contraction(statement, target)
+            assert kernel is not None
+            nodes = list(nodes_of(kernel_nest(kernel, target).body))
+            has_parts = any(isinstance(node, Accumulate) and node.numbers is not None for node in nodes)
+            assert has_parts == (not target.has_few_registers)
+            assert any(isinstance(node, Loop) and isinstance(node.first, Either) for node in nodes)
+
+
+def test_what_forbids_it() -> None:
+    """No bias, none that is fixed, no padding, little of it, or a filter that is not fixed."""
+    target, shape = TARGETS[0], Shape()
+    definition = shape.desc().define()
+    assert leaves_out(refined(definition, target))
+    assert not leaves_out(refined(shape.desc(has_bias=False).define(), target))
+    assert not leaves_out(refine(definition, target, [definition.inputs[1]] if definition.inputs[1] else []))
+    assert not leaves_out(refine(definition, target))
+    for other in (Shape(before=(0, 0), behind=(0, 0)), Shape(sizes=(256, 256))):
+        assert not leaves_out(refined(other.desc().define(), target))
