@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -305,10 +305,13 @@ class _Thread:
     def _put(self, variable: Variable, number: int, place: Place) -> None:
         self._registers.setdefault(variable, {})[place.copy] = np.array([number], NUMPY_TYPES[variable.type.name])
 
-    def _set(self, variable: Variable, value: Array, place: Place) -> None:
+    def _set(self, variable: Variable, value: Array, place: Place, some: Container[int] | None = None) -> None:
+        """The registers of the points that stand here, or of ``some`` of them by number."""
         count = place.together
         rows = at_points(value, place).reshape(count, -1)
-        self._registers.setdefault(variable, {}).update((place.copy * count + n, row) for n, row in enumerate(rows))
+        numbered = ((place.copy * count + n, row) for n, row in enumerate(rows))
+        found = ((number, row) for number, row in numbered if some is None or number in some)
+        self._registers.setdefault(variable, {}).update(found)
 
     def _value(self, e: Expression, place: Place) -> Array:
         return self._frame(place).value(self._rewrite(e))
@@ -330,8 +333,6 @@ class _Thread:
             self._set(variable, value, place)
 
     def accumulate(self, node: Accumulate, place: Place) -> None:
-        if node.numbers is not None and place.copy not in node.numbers:
-            return
         frame, product = self._frame(place), node.product
         left, right = (frame.value(self._rewrite(e)) for e in (product.left, product.right))
         before = frame.bound[node.register]
@@ -340,7 +341,7 @@ class _Thread:
         else:
             by = self._nest.instructions.find(product.operation, node.register.type)
             after = before + frame.value(self._rewrite(product)) if by is None else by.body(left, right, before)
-        self._set(node.register, after, place)
+        self._set(node.register, after, place, node.numbers)
 
     def turn(self, node: Turn, place: Place) -> None:
         rows = [self._registers[node.source][place.copy + n * node.stride] for n in range(node.rows)]
