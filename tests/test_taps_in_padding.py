@@ -96,10 +96,10 @@ two = st.tuples
 SHAPES = st.builds(
     Shape,
     batch=st.integers(1, 2),
-    channels=st.integers(1, 3),
-    outputs=st.sampled_from([16, 33, 64]),
+    channels=st.integers(1, 2),
+    outputs=st.sampled_from([16, 32, 33]),
     groups=st.sampled_from([1, 1, 1, 2]),
-    sizes=two(st.integers(1, 16), st.sampled_from([1, 3, 5, 7, 14, 15, 16, 28])),
+    sizes=two(st.integers(1, 8), st.sampled_from([1, 3, 5, 7, 8, 14, 15])),
     filter=two(st.integers(1, 4), st.sampled_from([1, 2, 3, 3, 3, 5])),
     strides=two(st.integers(1, 2), st.integers(1, 2)),
     dilations=two(st.integers(1, 2), st.integers(1, 2)),
@@ -135,7 +135,7 @@ def contents_of(definition: Definition, values: str, seed: int) -> dict[Tensor, 
     return found
 
 
-@examples(60)
+@examples(40)
 @given(SHAPES, HOST_TARGETS, ORDERS, st.sampled_from(VALUES), st.integers(0, 1 << 20))
 def test_bits(shape: Shape, target: Any, order: list[int], values: str, seed: int) -> None:
     definition = shape.desc().define()
