@@ -24,6 +24,9 @@ class FilterKnobs:
     most_taps_written_out: int = 9
     """Taps, along all such axes together, up to which that is done."""
 
+    most_tiles_written_out: int = 4
+    """Tiles of a row, or of several, up to which that is done: each has code of its own."""
+
     streamed_panel: int = 16
     """Output channels of a panel of a filter that ``streamed_windows`` share: as many as a vector has on the widest
     processors. Its weights come from beyond the second-level cache, once each, so they are read in one run."""

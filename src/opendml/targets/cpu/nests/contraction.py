@@ -31,6 +31,7 @@ from opendml.loops.nest import (
     Turn,
 )
 from opendml.loops.nest_integers import (
+    Both,
     Condition,
     Difference,
     Either,
@@ -539,27 +540,16 @@ class _Maker:
     def _parts_inside(
         self, loops: Sequence[Axis], counts: TileCounts, choices: Sequence[Choice], begin: Body, whole: Body
     ) -> Body:
-        """The sums of a tile, with those points at each step that are inside of what windows read: in code for each
-        place where other ones are, and as a whole where all are to be there."""
-
-        def chosen(left: Sequence[Choice], patterns: Mapping[Axis, Pattern]) -> Body:
-            if not left:
-                is_whole = all(all(map(all, pattern)) for pattern in patterns.values())
-                return whole if is_whole else (*begin, *self._steps_inside(loops, counts, choices, patterns))
-            choice, *rest = left
-            *some, (usual, _) = choice.positions
-            body = chosen(rest, {**patterns, choice.tap: usual})
-            for pattern, positions in some:
-                other = chosen(rest, {**patterns, choice.tap: pattern})
-                for position in positions:
-                    body = (self._branch(Equal(Position(choice.place), position), other, body, counts),)
-            return body
-
-        return (self._branch(self.padding.is_forbidden, whole, chosen(choices, {}), counts),)
-
-    def _branch(self, condition: Condition, then: Body, otherwise: Body, counts: TileCounts) -> Branch:
-        """One of two ways to sum up all sums of a tile."""
-        return Branch(condition, then, otherwise, carried=(self.sum,), copies=counts.registers)
+        """The sums of a tile, where it may leave steps out with those points alone that are inside of what windows
+        read, in code for each place where some are not; as a ``whole`` elsewhere."""
+        body = whole
+        for positions, patterns in self.padding.tiles(choices):
+            condition: Condition = self.padding.is_allowed
+            for axis, position in positions.items():
+                condition = Both(condition, Equal(Position(axis), position))
+            some = (*begin, *self._steps_inside(loops, counts, choices, patterns))
+            body = (Branch(condition, some, body, carried=(self.sum,), copies=counts.registers),)
+        return body
 
     def _steps_inside(
         self, loops: Sequence[Axis], counts: TileCounts, choices: Sequence[Choice], patterns: Mapping[Axis, Pattern]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from opendml.expression.element_types import I64
@@ -37,12 +37,12 @@ Pattern = tuple[tuple[bool, ...], ...]
 
 
 class Choice(NamedTuple):
-    """The points along a tile's axis ``place`` that are inside at each step along ``tap``: for each pattern of these
-    the ``positions`` of the tiles that have it, those with most of them last."""
+    """The points along a tile's axis ``place`` that are inside at each step along ``tap``, by positions of tiles: of
+    several that are inside as a whole none is there."""
 
     tap: Axis
     place: Axis
-    positions: Sequence[tuple[Pattern, Sequence[int]]]
+    patterns: Mapping[int, Pattern]
 
 
 class Padding:
@@ -53,7 +53,7 @@ class Padding:
         self.target = target
         self.windows = windows_of(kernel.fold)
         self.flag = Variable("may_leave_out", I64)
-        self.is_forbidden = Equal(Register(self.flag), 0)
+        self.is_forbidden, self.is_allowed = Equal(Register(self.flag), 0), Equal(Register(self.flag), 1)
 
     def known(self) -> Body:
         """What says whether steps may be left out, in a register."""
@@ -81,8 +81,16 @@ class Padding:
             return []
         found = [self._choice(inside, tap, counts) for inside in self.windows.inside for tap in taps]
         choices = [choice for choice in found if choice is not None]
-        is_short = math.prod(choice.tap.size for choice in choices) <= self.target.tuning.most_taps_written_out
-        return choices if is_short else []
+        tuning = self.target.tuning
+        is_short = math.prod(choice.tap.size for choice in choices) <= tuning.most_taps_written_out
+        return choices if is_short and len([*self.tiles(choices)]) <= tuning.most_tiles_written_out else []
+
+    def tiles(self, choices: Sequence[Choice]) -> Iterator[tuple[dict[Axis, int], dict[Axis, Pattern]]]:
+        """The positions of tiles of which some points are outside, and for each tap which ones are inside."""
+        for positions in itertools.product(*(choice.patterns for choice in choices)):
+            patterns = {c.tap: c.patterns[position] for c, position in zip(choices, positions, strict=True)}
+            if not all(all(map(all, pattern)) for pattern in patterns.values()):
+                yield {c.place: position for c, position in zip(choices, positions, strict=True)}, patterns
 
     def numbers(
         self, choices: Sequence[Choice], patterns: Mapping[Axis, Pattern], at: Mapping[Axis, int], counts: TileCounts
@@ -113,17 +121,16 @@ class Padding:
         if places is None or len(places) != 1 or places[0] not in (counts.tile, counts.row):
             return None
         (place,), form = places, inside.coordinate
-        count, found = counts.along(place), dict[Pattern, list[int]]()
+        count, found = counts.along(place), dict[int, Pattern]()
         for position in self._positions(place, counts):
             steps = [form.constant + form.coefficient(tap) * step for step in range(tap.size)]
             points = [form.coefficient(place) * (position + point) for point in range(count)]
-            pattern = tuple(tuple(inside.holds(step + point) for point in points) for step in steps)
-            found.setdefault(pattern, []).append(position)
-        outside = [sum(row.count(False) for row in pattern) * len(at) for pattern, at in found.items()]
-        whole = count * tap.size * sum(map(len, found.values()))
-        if sum(outside) < self.target.tuning.least_padding_of_tiles * whole:
+            found[position] = tuple(tuple(inside.holds(step + point) for point in points) for step in steps)
+        outside = sum(row.count(False) for pattern in found.values() for row in pattern)
+        if outside < self.target.tuning.least_padding_of_tiles * count * tap.size * len(found):
             return None
-        return Choice(tap, place, sorted(found.items(), key=lambda one: len(one[1])))
+        inner = {position for position, pattern in found.items() if all(map(all, pattern))}
+        return Choice(tap, place, {p: pattern for p, pattern in found.items() if p not in inner or len(inner) == 1})
 
     def _positions(self, axis: Axis, counts: TileCounts) -> Sequence[int]:
         """Where tiles of such counts stand along an axis of theirs."""
