@@ -28,6 +28,7 @@ from opendml.expression.ir import Expression, Load, Tensor, constant
 from opendml.expression.rewriting import Rewriter
 from opendml.expression.statements import Compute, Statement, Store, reads_of, writes_of
 from opendml.graph.costs import GRAPH_COSTS, GraphCosts
+from opendml.graph.fusion import Order
 from opendml.graph.margins import inside_and_margins, may_store_inside
 from opendml.graph.rows import fold_evaluations, has_loops, last_rows_run_on, loops_run_on
 
@@ -96,10 +97,6 @@ def lodged(
             lodgings[tensor] = lodging
         waiting, is_changed = [tensor for tensor in waiting if tensor not in found], bool(found)
     return Lodged(state.in_order(), lodgings)
-
-
-Order = tuple[int, ...]
-"""Where in a program a statement stands: its number, and that of a part of it."""
 
 
 class _Statements:
@@ -187,6 +184,7 @@ class _Statements:
             after = Compute(before.axes, tuple(_moved_store(s, tensor, lodging, rewrite) for s in before.stores))
             if not has_loops(after) or (last_rows_run_on(before) and not last_rows_run_on(after)):
                 return None
+            # Margins part rows further out, too: what goes through all of them at once would have shorter loops.
             if has_margins and loops_run_on(after) < loops_run_on(before):
                 return None
             if fold_evaluations(after) > fold_evaluations(before):

@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Collection, Sequence
 
 from opendml.expression.affine import affine
-from opendml.expression.ir import Axis, Binary, Const, Expression, Fold, Index, Select, grid, index
-from opendml.expression.rewriting import conjuncts, substitute, walk
+from opendml.expression.ir import Axis, Const, Expression, Fold, Index, Select, grid, index
+from opendml.expression.limits import limits_of
+from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute, Statement, Store
 from opendml.graph.costs import GraphCosts
 from opendml.graph.rows import innermost_last, run_on
@@ -57,19 +58,20 @@ def _axes_of(copy: Compute) -> list[Axis] | None:
 
 def _ranges(condition: Expression, axes: Sequence[Axis]) -> list[Range] | None:
     """The coordinates that a condition holds for, if it is a range of them for each axis."""
-    found = {axis: (0, axis.size) for axis in axes}
-    for one in conjuncts(condition):
-        if not isinstance(one, Binary) or one.operation not in ("ge", "lt") or not isinstance(one.right, Const):
-            return None
-        form = affine(one.left)
-        if not form.is_pure or len(form.axes) != 1 or form.coefficient(form.axes[0]) != 1:
+    found, limits = {axis: (0, axis.size) for axis in axes}, limits_of(condition)
+    if limits is None:
+        return None
+    for inside in limits:
+        form = inside.coordinate
+        if len(form.axes) != 1 or form.coefficient(form.axes[0]) != 1:
             return None
         (axis,) = form.axes
         if axis not in found:
             return None
         first, end = found[axis]
-        limit = int(one.right.value) - form.constant
-        found[axis] = (max(first, limit), end) if one.operation == "ge" else (first, min(end, limit))
+        first = first if inside.first is None else max(first, inside.first - form.constant)
+        end = end if inside.end is None else min(end, inside.end - form.constant)
+        found[axis] = (first, end)
     ranges = list(found.values())
     return ranges if all(first < end for first, end in ranges) else None
 

@@ -21,8 +21,8 @@ from opendml.expression.ir import (
     Unary,
     Variable,
 )
+from opendml.expression.limits import share_inside
 from opendml.expression.rewriting import walk
-from opendml.expression.shares import share_inside
 from opendml.expression.statements import Order, Scan, Single, expressions_of, stores_of
 
 ARITHMETIC: Final = frozenset(("add", "sub", "mul", "div", "rem"))

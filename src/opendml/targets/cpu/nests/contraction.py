@@ -571,10 +571,7 @@ class _Maker:
             steps = (along(rest, {**at, axis: step}) for step in range(axis.size))
             return tuple(At(axis, step, body) for step, body in enumerate(steps) if body)
 
-        outer, *inner = loops
-        asked = self.asking.by_outer_steps(outer)
-        body = (*(_at_first(inner, asked) if asked else ()), *along(inner, {}))
-        return self.asking.between_loops(outer, counts, body)
+        return self._between_loops(loops, counts, along(loops[1:], {}))
 
     def _squares_of_steps(self, counts: TileCounts, step: Body) -> Body:
         """As many steps as a vector has lanes at once: what they load is squares, which are transposed."""
@@ -594,6 +591,11 @@ class _Maker:
         body, together = self._within(loops, counts, step, copied)
         if not inner:
             return self.asking.between_steps(outer, counts, body, together)
+        return self._between_loops(loops, counts, body)
+
+    def _between_loops(self, loops: Sequence[Axis], counts: TileCounts, body: Body) -> Body:
+        """The steps along the outermost of several axes, and what is asked for between them."""
+        outer, *inner = loops
         asked = self.asking.by_outer_steps(outer)
         return self.asking.between_loops(outer, counts, (*(_at_first(inner, asked) if asked else ()), *body))
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from opendml.expression.element_types import I64
 from opendml.expression.ir import Axis, Variable
+from opendml.expression.limits import Inside
 from opendml.loops.nest import Body, Leaf
 from opendml.loops.nest_integers import (
     Difference,
@@ -28,7 +29,7 @@ from opendml.loops.nest_integers import (
     Sum,
 )
 from opendml.targets.cpu.contraction import ContractionKernel
-from opendml.targets.cpu.contractions.windows import Inside, windows_of
+from opendml.targets.cpu.contractions.windows import windows_of
 from opendml.targets.cpu.nests.tile_counts import TileCounts
 from opendml.targets.cpu.target import CpuTarget
 

@@ -151,13 +151,11 @@ class _Refined:
 
     def _leave_padding_out(self) -> None:
         """Where filters are fixed, sums by panels may leave out what is in the padding."""
-        found = self.found
+        found, share = self.found, self.tuning.least_padding
         for statement in [*found.statements] if self.is_fixed else ():
             if isinstance(statement, Compute) and self.output in writes_of(statement):
-                share = self.tuning.least_padding
-                made = without_padding(statement, self.sum, self.known, found, share)
                 found.statements.remove(statement)
-                found.statements.append(made)
+                found.statements.append(without_padding(statement, self.sum, self.known, found, share))
 
     def _goes_along_channels(self) -> bool:
         """Whether each channel is convolved by itself, and those of a point, which fill a vector, lie side by side in

@@ -31,8 +31,8 @@ from opendml.expression.ir import (
     load,
     select,
 )
+from opendml.expression.limits import share_inside
 from opendml.expression.rewriting import substitute, walk
-from opendml.expression.shares import share_inside
 from opendml.expression.statements import Compute, Store
 from opendml.targets.cpu.refine.refinement import Refinement
 from opendml.targets.cpu.refine.sums import Sum, at, sum_of
