@@ -118,7 +118,7 @@ def test_children_and_what_else_tells_nodes_apart() -> None:
     e = MAKERS["Fold"]()
     assert isinstance(e, Fold) and e.where is not None
     assert e.children == (*e.initial, *e.elements, e.where)
-    assert e.own == (e.axes, e.combine, 4, False)
+    assert e.own == (e.axes, e.combine, 4, False, False)
     assert Part(e, 0).children == (e,) and Part(e, 0).own == (0,)
     assert (X < 0.0).own == ("lt",) and (X < 0.0).type is BOOL
 

@@ -19,12 +19,13 @@ import opendml as dml
 from opendml import operators
 from opendml.description.enums import ConvolutionDirection, ConvolutionMode
 from opendml.description.tensor import TensorDesc
-from opendml.expression.interpreter import interpret
+from opendml.expression.interpreter import NUMPY_TYPES, interpret
 from opendml.expression.ir import Fold, Tensor
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import Compute, Definition
+from opendml.llvm.host import machine_of
 from opendml.loops.nest import Accumulate, Loop, nodes_of
-from opendml.loops.nest_integers import Either
+from opendml.loops.nest_integers import Either, Greatest
 from opendml.targets.cpu.contraction import schedule_contraction
 from opendml.targets.cpu.nests.kernels import kernel_nest
 from opendml.targets.cpu.refine.refining import refine
@@ -73,6 +74,23 @@ class Shape:
             group_count=self.groups,
         )
 
+    def desc_of_bytes(self, input: str, filter: str, *, zero_points: tuple[bool, bool]) -> operators.ConvolutionInteger:
+        """The operator of such integers, with a zero point of the input and one of the filter, or without."""
+        outputs = self.outputs * self.groups
+        of_input, of_filter = zero_points
+        return operators.ConvolutionInteger(
+            input_tensor=TensorDesc(input, [self.batch, self.channels * self.groups, *self.sizes]),
+            input_zero_point_tensor=TensorDesc(input, [1, 1, 1, 1]) if of_input else None,
+            filter_tensor=TensorDesc(filter, [outputs, self.channels, *self.filter]),
+            filter_zero_point_tensor=TensorDesc(filter, [1, 1, 1, 1]) if of_filter else None,
+            output_tensor=TensorDesc("int32", [self.batch, outputs, *self.places]),
+            strides=self.strides,
+            dilations=self.dilations,
+            start_padding=self.before,
+            end_padding=self.behind,
+            group_count=self.groups,
+        )
+
 
 def refined(definition: Definition, target: CpuTarget) -> Definition:
     """With a filter and a bias that are fixed."""
@@ -89,7 +107,8 @@ def sums_of(definition: Definition) -> list[Compute]:
 
 
 def leaves_out(definition: Definition) -> bool:
-    return any(tensor.name == "may_leave_out" for tensor in definition.temporaries)
+    folds = {e for s in sums_of(definition) for store in s.stores for e in walk(store.value) if isinstance(e, Fold)}
+    return any(fold.is_same_anywhere for fold in folds)
 
 
 two = st.tuples
@@ -139,7 +158,35 @@ def contents_of(definition: Definition, values: str, seed: int) -> dict[Tensor, 
 @given(SHAPES, HOST_TARGETS, ORDERS, st.sampled_from(VALUES), st.integers(0, 1 << 20))
 def test_bits(shape: Shape, target: Any, order: list[int], values: str, seed: int) -> None:
     definition = shape.desc().define()
-    made, contents = refined(definition, target), contents_of(definition, values, seed)
+    check(definition, target, contents_of(definition, values, seed), order)
+
+
+BYTES = st.sampled_from(["int8", "uint8"])
+FLAGS = st.booleans()
+
+
+@examples(40)
+@given(SHAPES, st.integers(1, 9), HOST_TARGETS, ORDERS, two(BYTES, BYTES), two(FLAGS, FLAGS), st.integers(0, 1 << 20))
+def test_bits_of_integers(
+    shape: Shape,
+    channels: int,
+    target: Any,
+    order: list[int],
+    types: tuple[str, str],
+    zero_points: tuple[bool, bool],
+    seed: int,
+) -> None:
+    desc = replace(shape, channels=channels).desc_of_bytes(*types, zero_points=zero_points)
+    definition, random = desc.define(), np.random.default_rng(seed)
+    tensors = [t for t in (*definition.inputs, *definition.outputs) if t is not None]
+    bytes = {t: random.integers(0, 256, t.extent * t.type.bits // 8, np.uint8) for t in tensors}
+    contents = {t: content.view(NUMPY_TYPES[t.type.name]) for t, content in bytes.items()}
+    check(definition, target, contents, order)
+
+
+def check(definition: Definition, target: Any, contents: dict[Tensor, Array], order: list[int]) -> None:
+    """That nests and what is left of the expressions give what the definition says."""
+    made = refined(definition, target)
     check_nests(made, target, contents, order)
     found, expected = ({t: content.copy() for t, content in contents.items()} for _ in range(2))
     interpret(made, found)
@@ -187,6 +234,25 @@ def test_what_is_left_out(target: CpuTarget) -> None:
             has_parts = any(isinstance(node, Accumulate) and node.numbers is not None for node in nodes)
             assert has_parts == (not target.has_few_registers)
             assert any(isinstance(node, Loop) and isinstance(node.first, Either) for node in nodes)
+
+
+WITH_BYTE_PRODUCTS = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512,avx512vnni"))
+
+
+@pytest.mark.parametrize("types", [("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8"), ("int8", "uint8")])
+@pytest.mark.parametrize("zero_points", [(False, False), (False, True), (True, False)])
+def test_what_is_left_out_of_integers(types: tuple[str, str], zero_points: tuple[bool, bool]) -> None:
+    """What is in the padding, if its bytes are 0 where they are multiplied: of two alike the first are moved by 128."""
+    for shape in SQUARES[2:5]:
+        desc = replace(shape, channels=64).desc_of_bytes(*types, zero_points=zero_points)
+        definition = refined(desc.define(), WITH_BYTE_PRODUCTS)
+        assert leaves_out(definition) == (not zero_points[0] and types[0] != types[1])
+        for statement in sums_of(definition)[-1:] if leaves_out(definition) else ():
+            kernel = schedule_contraction(statement, WITH_BYTE_PRODUCTS)
+            assert kernel is not None
+            nodes = list(nodes_of(kernel_nest(kernel, WITH_BYTE_PRODUCTS).body))
+            assert any(isinstance(node, Accumulate) and node.numbers is not None for node in nodes)
+            assert any(isinstance(node, Loop) and isinstance(node.first, Greatest) for node in nodes)
 
 
 def test_what_forbids_it() -> None:

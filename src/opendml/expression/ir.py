@@ -381,6 +381,8 @@ class Fold(Expression):
     ``contract`` says that the fold is a sum of products (elements are ``Binary("mul", x, y)``, one value) whose
     multiplication and addition are one fused operation with a single rounding. Sums of integers are exact modulo their
     width, so a target may take their products in any order and with any instruction.
+
+    ``is_same_anywhere`` says that steps elsewhere than ``where`` change nothing: they may be done as well.
     """
 
     axes: tuple[Axis, ...]
@@ -390,6 +392,7 @@ class Fold(Expression):
     where: Expression | None = None
     partials: int = 1
     contract: bool = False
+    is_same_anywhere: bool = False
 
     @property
     def steps(self) -> int:
@@ -402,7 +405,7 @@ class Fold(Expression):
     def words(self) -> Words:
         combine = self.combine
         axes = ", ".join(f"{axis.name} < {axis.size}" for axis in self.axes)
-        guard = () if self.where is None else (" where ", self.where)
+        guard = () if self.where is None else (" where ", self.where, " or anywhere" if self.is_same_anywhere else "")
         partials = f", {self.partials} partial results" if self.partials > 1 else ""
         fused = ", fused multiply-add" if self.contract else ""
         return [

@@ -120,7 +120,8 @@ def _fold(e: Fold, known: _Known) -> Expression:
     elements = tuple([known[part] for part in e.elements])
     initial = tuple([known[part] for part in e.initial])
     contract = e.contract and is_product(elements[0])
-    return Fold(e.axes, initial, elements, e.combine, where, e.partials, contract)
+    is_same = e.is_same_anywhere and where is not None
+    return Fold(e.axes, initial, elements, e.combine, where, e.partials, contract, is_same)
 
 
 _REBUILD: Final[dict[type, Callable[[Any, _Known], Expression]]] = {

@@ -31,7 +31,8 @@ def begun_with_terms(
     assert terms is not None
     if not across.isdisjoint(Dependencies().of(terms)):
         return tuple(stores), fold
-    begun = Fold(fold.axes, (terms + fold.initial[0],), fold.elements, fold.combine, contract=True)
+    initial, is_same = (terms + fold.initial[0],), fold.is_same_anywhere
+    begun = Fold(fold.axes, initial, fold.elements, fold.combine, fold.where, contract=True, is_same_anywhere=is_same)
     rewrite = substitute({sum_of_terms: Part(begun, 0)})
     made = tuple(replace(store, value=rewrite(store.value)) for store in stores)
     is_left = any(e is total for store in made for e in walk(store.value))

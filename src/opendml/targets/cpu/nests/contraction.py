@@ -31,8 +31,6 @@ from opendml.loops.nest import (
     Turn,
 )
 from opendml.loops.nest_integers import (
-    Both,
-    Condition,
     Difference,
     Either,
     End,
@@ -544,9 +542,7 @@ class _Maker:
         read, in code for each place where some are not; as a ``whole`` elsewhere."""
         body = whole
         for positions, patterns in self.padding.tiles(choices):
-            condition: Condition = self.padding.is_allowed
-            for axis, position in positions.items():
-                condition = Both(condition, Equal(Position(axis), position))
+            condition = self.padding.condition(positions)
             some = (*begin, *self._steps_inside(loops, counts, choices, patterns))
             body = (Branch(condition, some, body, carried=(self.sum,), copies=counts.registers),)
         return body

@@ -7,6 +7,7 @@ and those between them, have code of their own.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,8 @@ from opendml.expression.ir import Axis, Variable
 from opendml.expression.limits import Inside
 from opendml.loops.nest import Body, Leaf
 from opendml.loops.nest_integers import (
+    Both,
+    Condition,
     Difference,
     Either,
     Equal,
@@ -54,11 +57,20 @@ class Padding:
         self.target = target
         self.windows = windows_of(kernel.fold)
         self.flag = Variable("may_leave_out", I64)
-        self.is_forbidden, self.is_allowed = Equal(Register(self.flag), 0), Equal(Register(self.flag), 1)
+        self.is_asked = self.windows is not None and self.windows.may_leave_out is not None
 
     def known(self) -> Body:
         """What says whether steps may be left out, in a register."""
-        return () if self.windows is None else (Leaf(registers=(self.flag,), values=(self.windows.may_leave_out,)),)
+        if self.windows is None or self.windows.may_leave_out is None:
+            return ()
+        return (Leaf(registers=(self.flag,), values=(self.windows.may_leave_out,)),)
+
+    def condition(self, positions: Mapping[Axis, int]) -> Condition:
+        """That a tile is at such positions, and may leave steps out."""
+        conditions: list[Condition] = [Equal(Position(axis), position) for axis, position in positions.items()]
+        if self.is_asked:
+            conditions.insert(0, Equal(Register(self.flag), 1))
+        return functools.reduce(Both, conditions)
 
     def bounds(self, tap: Axis, counts: TileCounts) -> tuple[Integer, Integer]:
         """The first step along an axis of the fold, and the one behind the last, that tiles do not leave out."""
@@ -73,8 +85,11 @@ class Padding:
                 here = Sum(here, Product(Position(place), inside.coordinate.coefficient(place)))
             first = first if inside.first is None else Greatest(first, Difference(inside.first, here))
             end = end if inside.end is None else Least(end, Difference(inside.end, here))
-        first = first if first == 0 else Either(self.is_forbidden, 0, first)
-        return first, end if end == tap.size else Either(self.is_forbidden, tap.size, end)
+        if self.is_asked:
+            is_forbidden = Equal(Register(self.flag), 0)
+            first = first if first == 0 else Either(is_forbidden, 0, first)
+            end = end if end == tap.size else Either(is_forbidden, tap.size, end)
+        return first, end
 
     def choices(self, taps: Sequence[Axis], counts: TileCounts) -> list[Choice]:
         """Of taps those whose steps are written out."""

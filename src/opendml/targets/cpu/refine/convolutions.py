@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from opendml.expression.affine import affine, interval
 from opendml.expression.ir import Axis, Expression, Tensor, constant, grid, index, indices, load
+from opendml.expression.limits import share_inside
 from opendml.expression.statements import Compute, writes_of
 from opendml.targets.cpu.panels import Columns, columns_in_panels
 from opendml.targets.cpu.refine.copies_of_factors import Read, is_in_proportion, padded, widened, zero_outside
 from opendml.targets.cpu.refine.refinement import Refinement, Surroundings, are_side_by_side, pitch_of_run
 from opendml.targets.cpu.refine.sums import Sum, at, coordinate_is, moved, sum_of
 from opendml.targets.cpu.refine.taps_in_padding import without_padding
+from opendml.targets.cpu.refine.words import words
 from opendml.targets.cpu.tuning import Tuning
 
 
@@ -111,7 +113,7 @@ class _Refined:
         self.windows, self.sum = windows, windows.sum
         self.source, self.weights = windows.sum.left.load.tensor, windows.sum.right.load.tensor
         self.output = windows.sum.compute.stores[0].tensor
-        self.target = surroundings.target
+        self.surroundings, self.target = surroundings, surroundings.target
         self.tuning, self.machine = self.target.tuning, self.target.machine
         self.is_fixed, self.known = self.weights in surroundings.fixed, surroundings.known
         self.is_streamed, self.has_runs = self._is_streamed(), self._has_runs()
@@ -125,7 +127,19 @@ class _Refined:
         if read is None:
             return None
         self._add({self.sum.left.whole: read(self.sum.left.load.coordinates)}, self.sum.compute.axes)
+        self._leave_padding_out_of_words()
         return self.found
+
+    def _leave_padding_out_of_words(self) -> None:
+        """Where filters are fixed, sums in words may leave out what is in the padding."""
+        found, inside = self.found, self.sum.left.inside
+        there = sum_of(found.statements[-1])
+        if not self.is_fixed or inside is None or there is None or 1 - share_inside(inside) < self.tuning.least_padding:
+            return
+        made = words(there, self.surroundings, inside)
+        if made is not None:
+            found.statements[-1:] = made.statements
+            found.temporaries += made.temporaries
 
     def floats(self) -> Refinement | None:
         """Copies of the input and the filter, and the sums of all output channels, or of those in whole panels and of

@@ -56,7 +56,9 @@ def without_padding(statement: Compute, sum: Sum, known: frozenset[Tensor], made
     may_leave_out = _flag(statement, there, bias, made)
     where = binary("or", binary("eq", load(may_leave_out, [constant(0, I64)]), 0), inside)
     old = there.fold
-    some = Fold(old.axes, old.initial, old.elements, old.combine, where, old.partials, old.contract)
+    some = Fold(
+        old.axes, old.initial, old.elements, old.combine, where, old.partials, old.contract, is_same_anywhere=True
+    )
     rewrite = substitute({total: Part(some, 0)})
     stores = tuple(Store(s.tensor, s.coordinates, rewrite(s.value)) for s in statement.stores)
     return Compute(statement.axes, stores)

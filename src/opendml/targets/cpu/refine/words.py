@@ -7,8 +7,9 @@ zy * sum(x) - zx * sum(y) + n * zx * zy``. Both factors are copied, packed along
 rows whose bytes are words as they lie in memory. Where a sum has no channels to pack, as depthwise convolutions have
 none, words have the neighbours that a row of a window reads, and all windows that share the row share its words.
 Filters in panels that have several taps read the words of a point one after the other, which then lie so, where
-products are of two numbers. Integers are exact modulo 2^32, so the sums have the same bits in any order. Expressions
-in, expressions out: the interpreter can check what really runs.
+products are of two numbers. Windows whose filter is known may leave out what is in the padding, if its bytes are 0
+there. Integers are exact modulo 2^32, so the sums have the same bits in any order. Expressions in, expressions out: the
+interpreter can check what really runs.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from opendml.expression.folds import simple_combine
 from opendml.expression.ir import (
     WORD_PRODUCTS,
     Axis,
+    Const,
     Expression,
     Fold,
     Load,
@@ -49,8 +51,9 @@ from opendml.targets.cpu.tuning import Tuning
 from opendml.targets.cpu.words_in_memory import BYTES
 
 
-def words(found: Sum, surroundings: Surroundings) -> Refinement | None:
-    """A sum laid out in words, if it can be and is worth it on this target. What is fixed is packed once."""
+def words(found: Sum, surroundings: Surroundings, inside: Expression | None = None) -> Refinement | None:
+    """A sum laid out in words, if it can be and is worth it on this target. What is fixed is packed once. Where it is
+    not ``inside`` the left factor is 0: such steps may be left out."""
     target, fold = surroundings.target, found.fold
     is_plain = fold.partials == 1 and fold.where is None and fold.type is I32
     if not is_plain or not all(map(_is_of_bytes, (found.left, found.right))):
@@ -65,13 +68,13 @@ def words(found: Sum, surroundings: Surroundings) -> Refinement | None:
     if products >= largest * target.tuning.packed_uses:
         for axis in long:
             if all(_words(f.load, axis, per_word) for f in (found.left, found.right)):
-                return _in_words(found, axis, operation, surroundings)
+                return _in_words(found, _Packing(found, axis, operation, surroundings, inside))
     for axis in reversed(long if per_word == BYTES else ()):
         rows = _rows_of_windows(found.left.load, axis, per_word)
         if rows is not None and _words(found.right.load, axis, per_word):
             made = math.prod(found.left.load.tensor.sizes) // found.left.load.tensor.sizes[rows.dimension]
             is_shared = products >= made * rows.groups * rows.count * target.tuning.word_uses
-            return _in_words(found, axis, operation, surroundings) if is_shared else None
+            return _in_words(found, _Packing(found, axis, operation, surroundings, inside)) if is_shared else None
     return None
 
 
@@ -94,9 +97,9 @@ def _is_small(found: Sum, surroundings: Surroundings) -> bool:
     return 2 * most * surroundings.bounds.get(right.tensor, BOUNDS_OF_BYTES[right.type]) <= 1 << 15
 
 
-def _in_words(found: Sum, axis: Axis, operation: str, surroundings: Surroundings) -> Refinement:
+def _in_words(found: Sum, packing: _Packing) -> Refinement:
     """The sum for all columns, or for those in whole panels and those that are left."""
-    target, packing = surroundings.target, _Packing(found, axis, operation, surroundings)
+    target = packing.target
     width = target.tuning.word_panel_registers * target.machine.lanes(I32.bits)
     column = _column_in_panels(found, width, packing, target.tuning)
     if column is None:
@@ -218,8 +221,10 @@ class _Packing:
     """How a sum is packed, and what its statements have in common: copies, and sums of one factor, by what they are
     made of."""
 
-    def __init__(self, found: Sum, axis: Axis, operation: str, surroundings: Surroundings) -> None:
-        self.axis, self.operation = axis, operation
+    def __init__(
+        self, found: Sum, axis: Axis, operation: str, surroundings: Surroundings, inside: Expression | None
+    ) -> None:
+        self.axis, self.operation, self.inside = axis, operation, inside
         self.per_word = WORD_PRODUCTS[operation]
         self.word = Axis("w", -(-axis.size // self.per_word))
         self.target, self.fixed = surroundings.target, surroundings.fixed
@@ -274,11 +279,12 @@ class _Statement:
         in_place = None if moved or right.zero_point is not None else self._in_place(left)
         a = self._packed(left, 128 if moved else 0) if in_place is None else in_place
         b = self._packed(right, 0)
-        total = self._sum(a, b) if is_unsigned else self._sum(b, a)
         ones = constant(0x01010101 if self.per_word == BYTES else 0x00010001, I32)
         a_zero, b_zero = left.zero_point, right.zero_point
         if moved:
             a_zero = constant(moved, I32) if a_zero is None else a_zero + moved
+        where = self._where(constant(0, I32) if a_zero is None else a_zero)
+        total = self._sum(a, b, where) if is_unsigned else self._sum(b, a, where)
         if b_zero is not None:
             total = total - b_zero * self._alone("left_sums", *((a, ones) if is_unsigned else (ones, a)))
         if a_zero is not None:
@@ -287,10 +293,17 @@ class _Statement:
             total = total + a_zero * b_zero * self.packed.fold.steps
         return total
 
-    def _sum(self, a: Expression, b: Expression) -> Expression:
+    def _where(self, zero: Expression) -> Expression | None:
+        """Where steps of a sum matter: bytes outside are the ``zero`` point, so if that is 0 those are nothing."""
+        is_zero = isinstance(zero, Const) and not zero.bits
+        return self.packing.inside if is_zero and not self.packing.in_tiles else None
+
+    def _sum(self, a: Expression, b: Expression, where: Expression | None = None) -> Expression:
         product = binary(self.operation, a, b)
         combine = simple_combine(lambda x, y: x + y, I32)
-        return Part(Fold(self.axes, (constant(0, I32),), (product,), combine, contract=True), 0)
+        is_same = where is not None
+        fold = Fold(self.axes, (constant(0, I32),), (product,), combine, where, contract=True, is_same_anywhere=is_same)
+        return Part(fold, 0)
 
     def _alone(self, name: str, a: Expression, b: Expression) -> Expression:
         """The sum of one factor, which only some of the axes move, in a tensor of its own."""
