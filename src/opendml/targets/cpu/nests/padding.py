@@ -92,8 +92,9 @@ class Padding:
         return first, end
 
     def choices(self, taps: Sequence[Axis], counts: TileCounts) -> list[Choice]:
-        """Of taps those whose steps are written out."""
-        if self.windows is None or self.target.has_few_registers:
+        """Of taps those whose steps are written out. Several rows of several vectors would need more registers then
+        than the fewest processors have."""
+        if self.windows is None or (self.target.has_few_registers and counts.row is not None and counts.vectors > 1):
             return []
         found = [self._choice(inside, tap, counts) for inside in self.windows.inside for tap in taps]
         choices = [choice for choice in found if choice is not None]
