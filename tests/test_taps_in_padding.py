@@ -28,8 +28,10 @@ from opendml.loops.nest import Accumulate, Loop, nodes_of
 from opendml.loops.nest_integers import Either, Greatest
 from opendml.targets.cpu.contraction import schedule_contraction
 from opendml.targets.cpu.nests.kernels import kernel_nest
+from opendml.targets.cpu.processor import Processor
 from opendml.targets.cpu.refine.refining import refine
 from opendml.targets.cpu.target import CpuTarget
+from opendml.targets.cpu.tuning import TUNING
 
 Array = np.ndarray[Any, Any]
 
@@ -161,6 +163,7 @@ def test_bits(shape: Shape, target: Any, order: list[int], values: str, seed: in
     check(definition, target, contents_of(definition, values, seed), order)
 
 
+WITH_BYTE_PRODUCTS = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512,avx512vnni"))
 BYTES = st.sampled_from(["int8", "uint8"])
 FLAGS = st.booleans()
 
@@ -182,6 +185,21 @@ def test_bits_of_integers(
     bytes = {t: random.integers(0, 256, t.extent * t.type.bits // 8, np.uint8) for t in tensors}
     contents = {t: content.view(NUMPY_TYPES[t.type.name]) for t, content in bytes.items()}
     check(definition, target, contents, order)
+
+
+@pytest.mark.parametrize("outputs", [1, 16])
+def test_words_of_taps(outputs: int) -> None:
+    """Words of what a row of a window reads are there as a whole: of their bytes none is left out."""
+    desc = Shape(channels=1, outputs=outputs, groups=2, sizes=(5, 5)).desc_of_bytes(
+        "uint8", "int8", zero_points=(False, False)
+    )
+    definition, random = desc.define(), np.random.default_rng(0)
+    contents = {
+        t: random.integers(-100 * (t.type.name != "u8"), 100, t.extent).astype(NUMPY_TYPES[t.type.name])
+        for t in (*definition.inputs, *definition.outputs)
+        if t is not None
+    }
+    check(definition, Processor(WITH_BYTE_PRODUCTS.machine, TUNING), contents, [0])
 
 
 def check(definition: Definition, target: Any, contents: dict[Tensor, Array], order: list[int]) -> None:
@@ -233,9 +251,6 @@ def test_what_is_left_out(target: CpuTarget) -> None:
             nodes = list(nodes_of(kernel_nest(kernel, target).body))
             assert any(isinstance(node, Accumulate) and node.numbers is not None for node in nodes)
             assert any(isinstance(node, Loop) and isinstance(node.first, Either) for node in nodes)
-
-
-WITH_BYTE_PRODUCTS = CpuTarget(machine_of("x86_64-unknown-linux-gnu", "avx512,avx512vnni"))
 
 
 @pytest.mark.parametrize("types", [("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8"), ("int8", "uint8")])

@@ -10,7 +10,7 @@ from dataclasses import replace
 from opendml.expression.affine import Affine, Element, bytes_between, loads_of
 from opendml.expression.ir import Axis, Expression, Variable
 from opendml.loops.nest import At, Body, Node, Points, Prefetch, nodes_of
-from opendml.loops.nest_integers import Least, Position, Product, Quotient, Sum
+from opendml.loops.nest_integers import Integer, Least, Position, Product, Quotient, Sum
 from opendml.targets.cpu.contraction import ContractionKernel
 from opendml.targets.cpu.contractions.prefetches import loads_of_results
 from opendml.targets.cpu.nests.kept_rows import unconditional_loads
@@ -163,18 +163,21 @@ class Asking:
             return (*self.expected(counts), counts.summing(self.total, axis, 0, axis.size, together, body))
         return self._every(few, asking, axis, counts, body, together)
 
-    def between_loops(self, axis: Axis, counts: TileCounts, body: Body) -> Body:
-        """The same of steps that are loops themselves. The last lines are asked for half way. Beside long steps
-        it costs nothing to ask for them more than once."""
+    def between_loops(
+        self, axis: Axis, counts: TileCounts, body: Body, bounds: tuple[Integer, Integer] | None = None
+    ) -> Body:
+        """The same of steps that are loops themselves, those within ``bounds`` or all. The last lines are asked for
+        half way. Beside long steps it costs nothing to ask for them more than once."""
         along, count = self._lines_along(counts)
         few = max(axis.size // 2 // count, min(self.target.tuning.asking_channels, axis.size // 4))
-        if few > 1 and self.target.has_few_registers:
+        first, end = bounds or (0, axis.size)
+        if few > 1 and self.target.has_few_registers and (first, end) == (0, axis.size):
             return self._every(few, axis.size // 2, axis, counts, body)
         each = -(-2 * count // axis.size)
         number = Least(Quotient(Product(Position(axis), 2 * count), axis.size), count - each)
         lines = self._lines_of_some(each, counts)
         asked: Body = (At(along, Sum(Position(along), number), lines),) if each < count else lines
-        return (counts.summing(self.total, axis, 0, axis.size, 1, (*asked, *body)),)
+        return (counts.summing(self.total, axis, first, end, 1, (*asked, *body)),)
 
     def _every(self, few: int, asking: int, axis: Axis, counts: TileCounts, body: Body, together: int = 1) -> Body:
         """The steps along an axis, and every few of them a part of the lines, all of them in ``asking`` steps."""

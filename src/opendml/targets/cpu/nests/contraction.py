@@ -593,7 +593,8 @@ class _Maker:
         """The steps along the outermost of several axes, and what is asked for between them."""
         outer, *inner = loops
         asked = self.asking.by_outer_steps(outer)
-        return self.asking.between_loops(outer, counts, (*(_at_first(inner, asked) if asked else ()), *body))
+        body, bounds = (*(_at_first(inner, asked) if asked else ()), *body), self.padding.bounds(outer, counts)
+        return self.asking.between_loops(outer, counts, body, bounds)
 
     def _within(self, loops: Sequence[Axis], counts: TileCounts, step: Body, copied: Body = ()) -> tuple[Body, int]:
         """A step along the outermost axis, of all steps along the others, and how many of the innermost axis it has

@@ -31,6 +31,7 @@ from opendml.expression.ir import (
     Part,
     Tensor,
     binary,
+    both,
     cast,
     constant,
     grid,
@@ -40,7 +41,7 @@ from opendml.expression.ir import (
     select,
     temporary,
 )
-from opendml.expression.rewriting import substitute
+from opendml.expression.rewriting import conjuncts, substitute
 from opendml.expression.statements import Compute, Store
 from opendml.graph.constant_bounds import BOUNDS_OF_BYTES
 from opendml.targets.cpu.instructions.machine import machine_instructions
@@ -294,9 +295,14 @@ class _Statement:
         return total
 
     def _where(self, zero: Expression) -> Expression | None:
-        """Where steps of a sum matter: bytes outside are the ``zero`` point, so if that is 0 those are nothing."""
-        is_zero = isinstance(zero, Const) and not zero.bits
-        return self.packing.inside if is_zero and not self.packing.in_tiles else None
+        """Where steps of a sum matter: bytes outside are the ``zero`` point, so if that is 0 those are nothing. Of the
+        bytes of a word all are there, inside or not."""
+        inside, is_zero = self.packing.inside, isinstance(zero, Const) and not zero.bits
+        if inside is None or not is_zero or self.packing.in_tiles:
+            return None
+        dependencies = Dependencies()
+        limits = [limit for limit in conjuncts(inside) if self.axis not in dependencies.of(limit)]
+        return both(limits) if limits else None
 
     def _sum(self, a: Expression, b: Expression, where: Expression | None = None) -> Expression:
         product = binary(self.operation, a, b)
