@@ -22,6 +22,8 @@ from execution import random_array, run_single
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opendml import operators
+from opendml.description.tensor import TensorDesc
 from opendml.expression.statements import Compute
 from opendml.llvm.host import machine_of
 from opendml.llvm.native import assembly
@@ -356,6 +358,29 @@ def test_short_sums_are_stored_in_whole_rows() -> None:
     assert block == columns.size == 1024
     (columns, block), _ = product_kernel(gemm(1024, 512, 1024)).blocks
     assert block < columns.size
+
+
+def test_tiles_are_smaller_where_much_is_made_of_short_sums() -> None:
+    """What is made of the sums of a smaller tile is hidden behind the sums of the next one."""
+
+    def points(inner: int, activation: Any, hidden: int) -> int:
+        desc = operators.Gemm(
+            a_tensor=TensorDesc("float32", [1, 1, 3136, inner]),
+            b_tensor=TensorDesc("float32", [1, 1, inner, 256]),
+            output_tensor=TensorDesc("float32", [1, 1, 3136, 256]),
+            trans_a="NONE",
+            trans_b="NONE",
+            alpha=1.0,
+            beta=0.0,
+            fused_activation=activation,
+        )
+        kernel = fixed_kernel(desc, TARGETS[0].tuned(hidden_results=hidden))
+        return kernel.vectors * kernel.tile_size
+
+    none, long = TUNING.hidden_results, operators.ActivationSigmoid()
+    assert points(16, long, 160) < points(16, long, none)
+    assert points(16, None, 160) == points(16, None, none)
+    assert points(1024, long, 160) == points(1024, long, none)
 
 
 def test_threads_have_parts_of_the_larger_factor_of_their_own() -> None:

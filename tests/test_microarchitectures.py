@@ -254,6 +254,11 @@ def test_rows_that_a_processor_sees_by_itself_are_not_asked_for() -> None:
     assert tuned("znver4").longest_next_row == TUNING.longest_next_row
 
 
+def test_results_take_time_where_units_are_half_as_wide_as_registers() -> None:
+    assert tuned("znver4").hidden_results < tuned("znver4", "avx2").hidden_results == TUNING.hidden_results
+    assert tuned("znver5").hidden_results == TUNING.hidden_results
+
+
 def test_runs_of_few_rows_are_asked_for_where_the_last_cache_does_not_hold_them() -> None:
     here, other = tuned("znver4", system=SYSTEM), tuned("znver5", system=SYSTEM)
     assert here.asked_runs_bytes == SYSTEM[3] // 2 < other.asked_runs_bytes == TUNING.asked_runs_bytes

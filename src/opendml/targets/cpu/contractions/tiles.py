@@ -12,6 +12,7 @@ from opendml.expression.ir import Axis, Binary
 from opendml.targets.cpu.contractions.matrix_tiles import MatrixSteps, matrix_steps
 from opendml.targets.cpu.contractions.problem import Problem
 from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
+from opendml.targets.cpu.kernel_parts import work_of_values
 from opendml.targets.cpu.panels import strip_bytes
 
 
@@ -142,6 +143,7 @@ class _Choices:
         has_broadcasts = problem.machine.has("avx512f")
         self._loads_of_scalar = self.tuning.broadcast_loads if has_broadcasts else self.tuning.scalar_loads
         self._known_loading: dict[Any, _Loading] = {}
+        self._work_of_results = work_of_values([store.value for store in problem.stores], self.tuning)
 
     def tiles(self) -> Iterator[Tile]:
         """All choices."""
@@ -452,7 +454,7 @@ class _Choices:
         if rows > tuning.aliased_rows and where.is_aliased:
             step *= tuning.aliased_penalty if rows <= 2 * tuning.aliased_rows else tuning.lost_penalty
         rounds = -(-self.problem.steps // tile.steps_at_once) if tile.steps_at_once else 1
-        return self.problem.steps * step + (self._finishing(tile) + tuning.tile_overhead) * rounds
+        return self.problem.steps * step + (self._finishing(tile) + tuning.tile_overhead) * rounds + self._results(sums)
 
     def _loading(self, side: int, tile: Tile) -> _Loading:
         """Found once for all tiles that differ in no more than how many points they have."""
@@ -522,6 +524,10 @@ class _Choices:
         rows_apart = max(bytes_between(e, tile.tile) for e in self.problem.elements[1 - self.problem.side(tile.vector)])
         walking *= tuning.far_penalty if rows_apart > tuning.page_bytes else 1
         return self.problem.steps // words.depth * step * walking + finishing + tuning.tile_overhead
+
+    def _results(self, sums: int) -> float:
+        """Cycles for what is made of a tile's sums, but for what is done while those of the next one are."""
+        return max(0, sums * self._work_of_results - self.tuning.hidden_results) / self.tuning.results_issued
 
     def _finishing(self, tile: Tile) -> float:
         """Cycles for storing a tile."""

@@ -74,6 +74,13 @@ class TileCosts:
     tile_overhead: int = 40
     """Cycles that a tile takes beside its loads and multiply-adds."""
 
+    hidden_results: int = 1 << 62
+    """Operations of what is made of a tile's sums that are done while the sums of the next one are, as far as a
+    processor looks ahead. Smaller tiles hide more of theirs."""
+
+    results_issued: int = 2
+    """Others of them that are done in a cycle."""
+
     step_overhead: int = 1
     """Cycles that a step of the fold takes beside these."""
 
