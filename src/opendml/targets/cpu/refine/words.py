@@ -296,9 +296,9 @@ class _Statement:
 
     def _where(self, zero: Expression) -> Expression | None:
         """Where steps of a sum matter: bytes outside are the ``zero`` point, so if that is 0 those are nothing. Of the
-        bytes of a word all are there, inside or not."""
+        bytes of a word all are there, inside or not. Only sums by panels are sure to leave any out without asking."""
         inside, is_zero = self.packing.inside, isinstance(zero, Const) and not zero.bits
-        if inside is None or not is_zero or self.packing.in_tiles:
+        if inside is None or not is_zero or self.panels is None or self.packing.in_tiles:
             return None
         dependencies = Dependencies()
         limits = [limit for limit in conjuncts(inside) if self.axis not in dependencies.of(limit)]
