@@ -190,7 +190,7 @@ def test_bits_of_integers(
 @pytest.mark.parametrize("outputs", [16, 96])
 def test_words_of_taps(outputs: int) -> None:
     """Words of what a row of a window reads are there as a whole: of their bytes none is left out."""
-    desc = Shape(channels=1, outputs=outputs, groups=2, sizes=(5, 5)).desc_of_bytes(
+    desc = Shape(channels=1, outputs=outputs, sizes=(5, 5)).desc_of_bytes(
         "uint8", "int8", zero_points=(False, False)
     )
     definition, random = desc.define(), np.random.default_rng(0)
