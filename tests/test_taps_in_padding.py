@@ -123,7 +123,7 @@ SHAPES = st.builds(
     sizes=two(st.integers(1, 8), st.sampled_from([1, 3, 5, 7, 8, 14, 15])),
     filter=two(st.integers(1, 4), st.sampled_from([1, 2, 3, 3, 3, 5])),
     strides=two(st.integers(1, 2), st.integers(1, 2)),
-    dilations=two(st.integers(1, 2), st.integers(1, 2)),
+    dilations=two(st.integers(1, 3), st.integers(1, 3)),
     before=two(st.integers(0, 3), st.integers(0, 3)),
     behind=two(st.integers(0, 3), st.integers(0, 3)),
 ).filter(lambda shape: min(shape.places) > 0)
@@ -190,9 +190,7 @@ def test_bits_of_integers(
 @pytest.mark.parametrize("outputs", [16, 96])
 def test_words_of_taps(outputs: int) -> None:
     """Words of what a row of a window reads are there as a whole: of their bytes none is left out."""
-    desc = Shape(channels=1, outputs=outputs, sizes=(5, 5)).desc_of_bytes(
-        "uint8", "int8", zero_points=(False, False)
-    )
+    desc = Shape(channels=1, outputs=outputs, sizes=(5, 5)).desc_of_bytes("uint8", "int8", zero_points=(False, False))
     definition, random = desc.define(), np.random.default_rng(0)
     contents = {
         t: random.integers(-100 * (t.type.name != "u8"), 100, t.extent).astype(NUMPY_TYPES[t.type.name])
@@ -241,8 +239,9 @@ def test_networks(shape: Shape, values: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS[:2], ids=["many registers", "few registers"])
 def test_what_is_left_out(target: CpuTarget) -> None:
-    """Rows of taps wherever tiles have one row of places, and single taps of points."""
-    for shape in SQUARES[2:5]:
+    """Rows of taps wherever tiles have one row of places, and single taps of points; of dilated windows, too."""
+    dilated = Shape(sizes=(28, 28), dilations=(6, 6), before=(6, 6), behind=(6, 6))
+    for shape in (*SQUARES[2:5], dilated):
         definition = refined(replace(shape, channels=64).desc().define(), target)
         assert leaves_out(definition)
         for statement in sums_of(definition):

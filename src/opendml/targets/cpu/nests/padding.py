@@ -28,6 +28,7 @@ from opendml.loops.nest_integers import (
     Least,
     Position,
     Product,
+    Quotient,
     Register,
     Sum,
 )
@@ -77,14 +78,14 @@ class Padding:
         first: Integer = 0
         end: Integer = tap.size
         for inside in () if self.windows is None else self.windows.inside:
-            places = self._places(inside, tap)
-            if places is None or inside.coordinate.coefficient(tap) != 1 or {*places} & self._axes_of(counts):
+            places, step = self._places(inside, tap), inside.coordinate.coefficient(tap)
+            if places is None or step < 1 or {*places} & self._axes_of(counts):
                 continue
             here: Integer = inside.coordinate.constant
             for place in places:
                 here = Sum(here, Product(Position(place), inside.coordinate.coefficient(place)))
-            first = first if inside.first is None else Greatest(first, Difference(inside.first, here))
-            end = end if inside.end is None else Least(end, Difference(inside.end, here))
+            first = first if inside.first is None else Greatest(first, _steps_to(inside.first, here, step))
+            end = end if inside.end is None else Least(end, _steps_to(inside.end, here, step))
         if self.is_asked:
             is_forbidden = Equal(Register(self.flag), 0)
             first = first if first == 0 else Either(is_forbidden, 0, first)
@@ -159,3 +160,9 @@ class Padding:
             whole = axis.size - axis.size % kernel.tile_size
             return range(0, whole, count) if count == kernel.tile_size else range(whole, axis.size, count)
         return sorted({max(0, min(first, axis.size - count)) for first in range(0, axis.size, count)})
+
+
+def _steps_to(limit: int, here: Integer, step: int) -> Integer:
+    """How many steps it takes from ``here`` to a limit or beyond; 0 or less where that is behind."""
+    distance = Difference(limit, here)
+    return distance if step == 1 else Quotient(Greatest(0, Sum(distance, step - 1)), step)
