@@ -68,12 +68,8 @@ class Shape:
             output_tensor=TensorDesc("float32", [self.batch, outputs, *self.places]),
             mode=ConvolutionMode.CROSS_CORRELATION,
             direction=ConvolutionDirection.FORWARD,
-            strides=self.strides,
-            dilations=self.dilations,
-            start_padding=self.before,
-            end_padding=self.behind,
             output_padding=(0, 0),
-            group_count=self.groups,
+            **self._windows,
         )
 
     def desc_of_bytes(self, input: str, filter: str, *, zero_points: tuple[bool, bool]) -> operators.ConvolutionInteger:
@@ -86,12 +82,19 @@ class Shape:
             filter_tensor=TensorDesc(filter, [outputs, self.channels, *self.filter]),
             filter_zero_point_tensor=TensorDesc(filter, [1, 1, 1, 1]) if of_filter else None,
             output_tensor=TensorDesc("int32", [self.batch, outputs, *self.places]),
-            strides=self.strides,
-            dilations=self.dilations,
-            start_padding=self.before,
-            end_padding=self.behind,
-            group_count=self.groups,
+            **self._windows,
         )
+
+    @property
+    def _windows(self) -> dict[str, Any]:
+        """The fields that say where windows are, and of what channels."""
+        return {
+            "strides": self.strides,
+            "dilations": self.dilations,
+            "start_padding": self.before,
+            "end_padding": self.behind,
+            "group_count": self.groups,
+        }
 
 
 def refined(definition: Definition, target: CpuTarget) -> Definition:
@@ -180,24 +183,24 @@ def test_bits_of_integers(
     seed: int,
 ) -> None:
     desc = replace(shape, channels=channels).desc_of_bytes(*types, zero_points=zero_points)
-    definition, random = desc.define(), np.random.default_rng(seed)
-    tensors = [t for t in (*definition.inputs, *definition.outputs) if t is not None]
-    bytes = {t: random.integers(0, 256, t.extent * t.type.bits // 8, np.uint8) for t in tensors}
-    contents = {t: content.view(NUMPY_TYPES[t.type.name]) for t, content in bytes.items()}
-    check(definition, target, contents, order)
+    definition = desc.define()
+    check(definition, target, integers_of(definition, seed), order)
 
 
 @pytest.mark.parametrize("outputs", [16, 96])
 def test_words_of_taps(outputs: int) -> None:
     """Words of what a row of a window reads are there as a whole: of their bytes none is left out."""
     desc = Shape(channels=1, outputs=outputs, sizes=(5, 5)).desc_of_bytes("uint8", "int8", zero_points=(False, False))
-    definition, random = desc.define(), np.random.default_rng(0)
-    contents = {
-        t: random.integers(-100 * (t.type.name != "u8"), 100, t.extent).astype(NUMPY_TYPES[t.type.name])
-        for t in (*definition.inputs, *definition.outputs)
-        if t is not None
-    }
-    check(definition, Processor(WITH_BYTE_PRODUCTS.machine, TUNING), contents, [0])
+    definition = desc.define()
+    check(definition, Processor(WITH_BYTE_PRODUCTS.machine, TUNING), integers_of(definition, 0), [0])
+
+
+def integers_of(definition: Definition, seed: int) -> dict[Tensor, Array]:
+    """Random bytes for a convolution's tensors."""
+    random = np.random.default_rng(seed)
+    tensors = [t for t in (*definition.inputs, *definition.outputs) if t is not None]
+    bytes = {t: random.integers(0, 256, t.extent * t.type.bits // 8, np.uint8) for t in tensors}
+    return {t: content.view(NUMPY_TYPES[t.type.name]) for t, content in bytes.items()}
 
 
 def check(definition: Definition, target: Any, contents: dict[Tensor, Array], order: list[int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from opendml.expression.affine import Element, bytes_between
@@ -143,7 +144,6 @@ class _Choices:
         has_broadcasts = problem.machine.has("avx512f")
         self._loads_of_scalar = self.tuning.broadcast_loads if has_broadcasts else self.tuning.scalar_loads
         self._known_loading: dict[Any, _Loading] = {}
-        self._work_of_results = work_of_values([store.value for store in problem.stores], self.tuning)
 
     def tiles(self) -> Iterator[Tile]:
         """All choices."""
@@ -524,6 +524,10 @@ class _Choices:
         rows_apart = max(bytes_between(e, tile.tile) for e in self.problem.elements[1 - self.problem.side(tile.vector)])
         walking *= tuning.far_penalty if rows_apart > tuning.page_bytes else 1
         return self.problem.steps // words.depth * step * walking + finishing + tuning.tile_overhead
+
+    @cached_property
+    def _work_of_results(self) -> int:
+        return work_of_values([store.value for store in self.problem.stores], self.tuning)
 
     def _results(self, sums: int) -> float:
         """Cycles for what is made of a tile's sums, but for what is done while those of the next one are."""

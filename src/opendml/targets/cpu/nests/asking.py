@@ -163,21 +163,18 @@ class Asking:
             return (*self.expected(counts), counts.summing(self.total, axis, 0, axis.size, together, body))
         return self._every(few, asking, axis, counts, body, together)
 
-    def between_loops(
-        self, axis: Axis, counts: TileCounts, body: Body, bounds: tuple[Integer, Integer] | None = None
-    ) -> Body:
-        """The same of steps that are loops themselves, those within ``bounds`` or all. The last lines are asked for
-        half way. Beside long steps it costs nothing to ask for them more than once."""
+    def between_loops(self, axis: Axis, counts: TileCounts, body: Body, bounds: tuple[Integer, Integer]) -> Body:
+        """The same of steps that are loops themselves, those within ``bounds``. The last lines are asked for half way.
+        Beside long steps it costs nothing to ask for them more than once."""
         along, count = self._lines_along(counts)
         few = max(axis.size // 2 // count, min(self.target.tuning.asking_channels, axis.size // 4))
-        first, end = bounds or (0, axis.size)
-        if few > 1 and self.target.has_few_registers and (first, end) == (0, axis.size):
+        if few > 1 and self.target.has_few_registers and bounds == (0, axis.size):
             return self._every(few, axis.size // 2, axis, counts, body)
         each = -(-2 * count // axis.size)
         number = Least(Quotient(Product(Position(axis), 2 * count), axis.size), count - each)
         lines = self._lines_of_some(each, counts)
         asked: Body = (At(along, Sum(Position(along), number), lines),) if each < count else lines
-        return (counts.summing(self.total, axis, first, end, 1, (*asked, *body)),)
+        return (counts.summing(self.total, axis, *bounds, 1, (*asked, *body)),)
 
     def _every(self, few: int, asking: int, axis: Axis, counts: TileCounts, body: Body, together: int = 1) -> Body:
         """The steps along an axis, and every few of them a part of the lines, all of them in ``asking`` steps."""

@@ -56,20 +56,19 @@ class Padding:
     def __init__(self, kernel: ContractionKernel, target: CpuTarget) -> None:
         self.kernel = kernel
         self.target = target
-        self.windows = windows_of(kernel.fold)
+        windows = windows_of(kernel.fold)
+        self.inside = () if windows is None else windows.inside
+        self.may_leave_out = None if windows is None else windows.may_leave_out
         self.flag = Variable("may_leave_out", I64)
-        self.is_asked = self.windows is not None and self.windows.may_leave_out is not None
 
     def known(self) -> Body:
         """What says whether steps may be left out, in a register."""
-        if self.windows is None or self.windows.may_leave_out is None:
-            return ()
-        return (Leaf(registers=(self.flag,), values=(self.windows.may_leave_out,)),)
+        return () if self.may_leave_out is None else (Leaf(registers=(self.flag,), values=(self.may_leave_out,)),)
 
     def condition(self, positions: Mapping[Axis, int]) -> Condition:
         """That a tile is at such positions, and may leave steps out."""
         conditions: list[Condition] = [Equal(Position(axis), position) for axis, position in positions.items()]
-        if self.is_asked:
+        if self.may_leave_out is not None:
             conditions.insert(0, Equal(Register(self.flag), 1))
         return functools.reduce(Both, conditions)
 
@@ -77,7 +76,7 @@ class Padding:
         """The first step along an axis of the fold, and the one behind the last, that tiles do not leave out."""
         first: Integer = 0
         end: Integer = tap.size
-        for inside in () if self.windows is None else self.windows.inside:
+        for inside in self.inside:
             places, step = self._places(inside, tap), inside.coordinate.coefficient(tap)
             if places is None or step < 1 or {*places} & self._axes_of(counts):
                 continue
@@ -86,7 +85,7 @@ class Padding:
                 here = Sum(here, Product(Position(place), inside.coordinate.coefficient(place)))
             first = first if inside.first is None else Greatest(first, _steps_to(inside.first, here, step))
             end = end if inside.end is None else Least(end, _steps_to(inside.end, here, step))
-        if self.is_asked:
+        if self.may_leave_out is not None:
             is_forbidden = Equal(Register(self.flag), 0)
             first = first if first == 0 else Either(is_forbidden, 0, first)
             end = end if end == tap.size else Either(is_forbidden, tap.size, end)
@@ -95,9 +94,9 @@ class Padding:
     def choices(self, taps: Sequence[Axis], counts: TileCounts) -> list[Choice]:
         """Of taps those whose steps are written out. Several rows of several vectors would need more registers then
         than the fewest processors have."""
-        if self.windows is None or (self.target.has_few_registers and counts.row is not None and counts.vectors > 1):
+        if self.target.has_few_registers and counts.row is not None and counts.vectors > 1:
             return []
-        found = [self._choice(inside, tap, counts) for inside in self.windows.inside for tap in taps]
+        found = [self._choice(inside, tap, counts) for inside in self.inside for tap in taps]
         choices = [choice for choice in found if choice is not None]
         tuning = self.target.tuning
         is_short = math.prod(choice.tap.size for choice in choices) <= tuning.most_taps_written_out

@@ -131,12 +131,10 @@ class _Refined:
         return self.found
 
     def _leave_padding_out_of_words(self) -> None:
-        """Where filters are fixed, sums in words may leave out what is in the padding."""
+        """Where that is worth it, sums in words may leave out what is in the padding."""
         found, inside = self.found, self.sum.left.inside
-        there = sum_of(found.statements[-1])
-        if not self.is_fixed or inside is None or there is None or 1 - share_inside(inside) < self.tuning.least_padding:
-            return
-        made = words(there, self.surroundings, inside)
+        there = sum_of(found.statements[-1]) if self._is_worth_leaving_out() else None
+        made = None if there is None else words(there, self.surroundings, inside)
         if made is not None:
             found.statements[-1:] = made.statements
             found.temporaries += made.temporaries
@@ -164,12 +162,17 @@ class _Refined:
         return self.found
 
     def _leave_padding_out(self) -> None:
-        """Where filters are fixed, sums by panels may leave out what is in the padding."""
-        found, share = self.found, self.tuning.least_padding
-        for statement in [*found.statements] if self.is_fixed else ():
+        """Where that is worth it, sums by panels may leave out what is in the padding."""
+        found = self.found
+        for statement in [*found.statements] if self._is_worth_leaving_out() else ():
             if isinstance(statement, Compute) and self.output in writes_of(statement):
                 found.statements.remove(statement)
-                found.statements.append(without_padding(statement, self.sum, self.known, found, share))
+                found.statements.append(without_padding(statement, self.sum, self.known, found))
+
+    def _is_worth_leaving_out(self) -> bool:
+        """Whether enough of the products of a fixed filter are in the padding."""
+        inside = self.sum.left.inside
+        return self.is_fixed and inside is not None and 1 - share_inside(inside) >= self.tuning.least_padding
 
     def _goes_along_channels(self) -> bool:
         """Whether each channel is convolved by itself, and those of a point, which fill a vector, lie side by side in

@@ -31,7 +31,6 @@ from opendml.expression.ir import (
     load,
     select,
 )
-from opendml.expression.limits import share_inside
 from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import Compute, Store
 from opendml.targets.cpu.refine.refinement import Refinement
@@ -42,16 +41,15 @@ _MAGNITUDE = 0x7FFFFFFF
 _NEGATIVE_ZERO = 0x80000000
 
 
-def without_padding(statement: Compute, sum: Sum, known: frozenset[Tensor], made: Refinement, share: float) -> Compute:
+def without_padding(statement: Compute, sum: Sum, known: frozenset[Tensor], made: Refinement) -> Compute:
     """The sums over windows of a padded copy, with filters in panels, that may leave out what is not ``inside`` of what
-    ``sum`` reads; the same ones if that is less than a ``share`` of all products, or a bias does not say that it
-    changes no bit."""
+    ``sum`` reads; the same ones if a bias does not say that it changes no bit."""
     there = sum_of(statement)
     assert there is not None
     total = Part(there.fold, 0)
     bias = _bias(statement, total, known)
     inside = sum.left.inside
-    if bias is None or inside is None or there.fold.type is not F32 or 1 - share_inside(inside) < share:
+    if bias is None or inside is None or there.fold.type is not F32:
         return statement
     may_leave_out = _flag(statement, there, bias, made)
     where = binary("or", binary("eq", load(may_leave_out, [constant(0, I64)]), 0), inside)
