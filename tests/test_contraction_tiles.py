@@ -192,6 +192,16 @@ def test_tiles_of_one_tap_go_along_channels_where_there_are_few_registers() -> N
     assert not fixed_kernel(convolution(1, 256, 1024, 14, window=1), dearer).turned
 
 
+def test_tiles_of_packed_vectors_are_turned_where_others_would_pack_theirs_too() -> None:
+    """Where the others load theirs where they lie, being turned has to gain more than it usually does."""
+    both = product_kernel(convolution(8, 512, 512, 7), TARGETS[1])
+    assert both.turned and both.panel is not None and both.vector.name == "o"
+    desc = convolution(8, 512, 32, 16, window=1)
+    loaded, packed = (product_kernel(desc, t) for t in (TARGETS[1], TARGETS[1].tuned(repacked_penalty=1.0)))
+    assert not loaded.turned and loaded.panel is None
+    assert packed.turned and packed.panel is not None
+
+
 def test_large_planes_of_several_images_are_packed_for_tiles_of_three_vectors() -> None:
     """Beside what comes from far each step loads few scalars. One image, few filters, planes that stay near, and
     processors without as many registers have the tiles that they had."""

@@ -64,7 +64,7 @@ def cheapest_tile(problem: Problem) -> Tile | None:
     """The choice that costs least, of several the one whose points are nearest to each other in what they read; None if
     there is none."""
     choices = _Choices(problem)
-    costs = [(choices.cost(tile), tile) for tile in choices.tiles()]
+    costs = choices.costs()
     least = min((cost for cost, _ in costs), default=0.0)
     return min((tile for cost, tile in costs if cost == least), key=choices.spacing, default=None)
 
@@ -331,6 +331,14 @@ class _Choices:
             for size in _even_sizes(tile.size, fewest, min(tile.size, tuning.smaller_tiles * fewest)):
                 yield Tile(vector, lanes, vectors, tile, size, turned, packed)
 
+    def costs(self) -> list[tuple[float, Tile]]:
+        """All choices, and what they cost. Tiles that are turned, of vectors that are packed, are compared with what is
+        best without: where that packs its vectors too, they are not dearer than it."""
+        costs = [(self.cost(tile), tile) for tile in self.tiles()]
+        others = [(cost, tile.packed) for cost, tile in costs if not (tile.turned and tile.packed)]
+        penalty = self.tuning.repacked_penalty if others and not min(others)[1] else 1
+        return [(cost * penalty if tile.turned and tile.packed else cost, tile) for cost, tile in costs]
+
     def cost(self, tile: Tile) -> float:
         """Cycles of all sums, by and large."""
         side = self.problem.side(tile.vector)
@@ -356,8 +364,6 @@ class _Choices:
             is_whole = {tile.tile, tile.row} if tile.row_pitch else {tile.tile}
             counts = (-(-axis.size // n) if axis in is_whole else axis.size / n for axis, n in steps.items())
             cycles = others * math.prod(counts) * row_cost(tile)
-        if tile.turned and tile.packed:
-            cycles *= self.tuning.repacked_penalty
         if tile.turns_loads:
             cycles += self.problem.packing(side, tile.vector) * self.tuning.turned_loads_share
         return cycles + (self._packing(side, tile) if tile.packed else 0)
