@@ -121,6 +121,7 @@ def test_fixed_matrices_in_panels_of_a_register(machine: Machine, rows: int, col
 
 @pytest.mark.parametrize("machine", HOSTS, ids=str)
 @pytest.mark.parametrize("data_type", ["float32", "float16"])
+@pytest.mark.parametrize("parted_steps", [2, 4])
 @pytest.mark.parametrize(
     ("rows", "inner", "columns", "least", "is_laid_out"),
     [
@@ -134,16 +135,29 @@ def test_fixed_matrices_in_panels_of_a_register(machine: Machine, rows: int, col
     ],
 )
 def test_a_fixed_matrix_whose_rows_one_row_is_multiplied_by_lies_as_it_is_read(
-    machine: Machine, data_type: str, rows: int, inner: int, columns: int, least: int, is_laid_out: bool
+    machine: Machine,
+    data_type: str,
+    parted_steps: int,
+    rows: int,
+    inner: int,
+    columns: int,
+    least: int,
+    is_laid_out: bool,
 ) -> None:
-    """Where it is far, and there are registers for the sums of several of its rows, of which all steps are whole."""
+    """Where it is far, of all lanes if there are registers for the sums of several of its rows, of which all steps are
+    whole; else, of sums long enough, of some lanes at a time."""
     desc = activated_gemm(data_type, [1, 1], rows, inner, columns)
-    target = Processor(machine, replace(TUNING, serial_work=0, few_rows_panel_bytes=least))
+    knobs = {"serial_work": 0, "few_rows_panel_bytes": least, "parted_steps": parted_steps}
+    target = Processor(machine, replace(TUNING, **knobs))
     refined = with_fixed_weights(desc, target)
-    sizes = [t.sizes for t in refined.temporaries if t.name == "streams"]
-    together = {64: 4, 32: 2 if machine.vector_registers == 32 else 1}.get(machine.vector_bytes, 1)
-    expected = [(1, 1, columns // together, inner // 64, together, 64)]
-    assert sizes == (expected if is_laid_out and together > 1 else [])
+    sizes = [t.sizes for t in refined.temporaries if t.name in ("streams", "partial_results")]
+    whole = {64: 4, 32: 2 if machine.vector_registers == 32 else 1}.get(machine.vector_bytes, 1)
+    together, steps = max(whole, 4 if whole == 1 else 0), inner // 64
+    lanes = 64 if whole > 1 else machine.vector_registers // 8 * (machine.vector_bytes // 4)
+    expected = [(1, 1, columns // together, 64 // lanes, steps, together, lanes)]
+    if lanes < 64:
+        expected.append((1, 1, rows, columns // together, together, 64))
+    assert sizes == (expected if is_laid_out and (whole > 1 or steps >= parted_steps) else [])
     contents = contents_of(refined, 3)
     check_nests(refined, target, contents, (2, 0, 1))
     inputs = [None if t is None else contents[t].reshape(t.sizes) for t in refined.inputs]

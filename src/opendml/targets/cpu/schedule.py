@@ -462,17 +462,8 @@ def _with_tile(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     tuning, folds = target.tuning, set(folds_along_vector(kernel))
     if kernel.tile is not None or kernel.vector is None or not folds or not all(fold.contract for fold in folds):
         return _with_shared_runs(kernel, tuning)
-    dependencies = Dependencies()
-    candidates = list(kernel.shared)
-    for fold in folds:
-        product = fold.elements[0]
-        assert isinstance(product, Binary)
-        factors = [dependencies.of(product.left), dependencies.of(product.right)]
-        moving = [f for f in factors if kernel.vector in f]
-        resting = [f for f in factors if kernel.vector not in f]
-        if len(moving) != 1 or len(resting) != 1:
-            return kernel
-        candidates = [axis for axis in candidates if axis in resting[0] and axis not in moving[0]]
+    vector = kernel.vector
+    candidates = [axis for axis in kernel.shared if all(_is_shared_along(fold, axis, vector) for fold in folds)]
     if not candidates:
         return kernel
     axis = max(candidates, key=lambda candidate: candidate.size)
@@ -487,6 +478,23 @@ def _with_tile(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
         size = next(count for count in range(size, 0, -1) if axis.size % count == 0)
     block = size * max(1, tuning.tile_block // size)
     return replace(kernel, tile=axis, tile_size=size, tile_block=block, shared=shared)
+
+
+def _is_shared_along(fold: Fold, axis: Axis, vector: Axis) -> bool:
+    """Whether points along an axis load the same of one factor of the products that are summed up: of the one that
+    moves along the vector axis, or, where both do, of one beside the other's vectors that lie behind one another, those
+    of all points and then those of the next step."""
+    product, dependencies = fold.elements[0], Dependencies()
+    assert isinstance(product, Binary)
+    factors = (product.left, product.right)
+    moving, with_axis = ([one in dependencies.of(factor) for factor in factors] for one in (vector, axis))
+    if not all(moving):
+        return any(moving) and moving == [not has_axis for has_axis in with_axis]
+    run = vector.size * axis.size
+    steps = [
+        {(e.address.coefficient(axis), e.address.coefficient(fold.axes[-1])) for e in loads_of(f)} for f in factors
+    ]
+    return {(vector.size, run)} in steps and with_axis.count(True) == 1
 
 
 def _are_few_sums(axis: Axis, folds: Collection[Fold], tuning: Tuning) -> bool:

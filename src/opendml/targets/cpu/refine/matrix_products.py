@@ -7,8 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opendml.expression.element_types import F16
-from opendml.expression.ir import Axis, Expression, Fold, Tensor, cast, grid, index, indices, load
+from opendml.expression.ir import (
+    Axis,
+    Expression,
+    Fold,
+    Part,
+    Tensor,
+    cast,
+    constant,
+    grid,
+    index,
+    indices,
+    load,
+    temporary,
+)
 from opendml.expression.rewriting import substitute
+from opendml.expression.statements import Compute, Store
 from opendml.llvm.host import Machine
 from opendml.targets.cpu.kernel_parts import sums_side_by_side
 from opendml.targets.cpu.panels import columns_in_panels
@@ -165,11 +179,22 @@ class _Refined:
     def _are_worth_streams(self) -> bool:
         """Whether a row goes through a fixed matrix from beyond the near caches whose rows are summed up some together,
         in whole steps: they had better lie in the order in which they are read."""
-        product, fold = self.product, self.product.sum.fold
-        count = sums_side_by_side(fold, self.machine, self.tuning)
-        is_even = product.column.size % count == 0 and product.inner.size % fold.partials == 0
-        is_long = product.inner.size > fold.partials
+        product, partials = self.product, self.product.sum.fold.partials
+        count, lanes = self._sums_of_streams()
+        is_even = product.column.size % count == 0 and product.inner.size % partials == 0 and partials % lanes == 0
+        is_long = product.inner.size // partials >= (2 if lanes == partials else self.tuning.parted_steps)
         return self.is_fixed and product.rows == 1 and count > 1 and is_even and is_long and self._is_far()
+
+    def _sums_of_streams(self) -> tuple[int, int]:
+        """Of how many columns sums are done together, and how many lanes of each: all of them, or as many as registers
+        hold of as many columns, where these are few."""
+        fold = self.product.sum.fold
+        count = sums_side_by_side(fold, self.machine, self.tuning)
+        if count > 1:
+            return count, fold.partials
+        count = self.tuning.rows_side_by_side
+        registers = max(self.machine.vector_registers // 2 // count, 1)
+        return count, registers * self.machine.lanes(fold.type.bits)
 
     def _is_far(self) -> bool:
         """Whether the right matrix comes from beyond the second-level cache every time."""
@@ -247,27 +272,50 @@ class _Refined:
 
     def _add_streams(self, replaced: dict[Expression, Expression]) -> None:
         """Adds a copy of the right matrix in which the steps of some of its columns lie behind one another, those of
-        all lanes together, and their products."""
+        some or all lanes together, and their products."""
         product, fold = self.product, self.product.sum.fold
-        count = sums_side_by_side(fold, self.machine, self.tuning)
-        element, lanes = self._in_panels(), fold.partials
-        sizes = [*self._copied_batches(), product.column.size // count, product.inner.size // lanes, count, lanes]
+        count, width = self._sums_of_streams()
+        element, groups = self._in_panels(), fold.partials // width
+        steps = product.inner.size // fold.partials
+        sizes = [*self._copied_batches(), product.column.size // count, groups, steps, count, width]
+
+        def inner(group: Expression, step: Expression, lane: Expression) -> Expression:
+            return step * fold.partials + group * width + lane
 
         def of_step(*place: Expression) -> Expression:
-            *batch, block, step, column, lane = place
-            return self._right(element, batch, step * lanes + lane, block * count + column)
+            *batch, block, group, step, column, lane = place
+            return self._right(element, batch, inner(group, step, lane), block * count + column)
 
         streams = self.found.copy("streams", element.type, sizes, of_step)
-        block, step, column, lane = grid(sizes[-4:], "nkol")
-        place = (*indices(product.batch), *indices((block, step, column, lane)))
-        there = {product.inner: index(step) * lanes + index(lane), product.column: index(block) * count + index(column)}
+        block, group, step, column, lane = grid(sizes[-5:], "ngkol")
+        place = (*indices(product.batch), *indices((block, group, step, column, lane)))
+        there = {
+            product.inner: inner(index(group), index(step), index(lane)),
+            product.column: index(block) * count + index(column),
+        }
         replacements = moved(there) | {whole: at(copied, there) for whole, copied in replaced.items()}
         replacements[product.right.factor.whole] = cast(_repeated(streams, place), fold.type)
-        (factors,) = fold.elements
-        elements = (substitute(replacements)(factors),)
-        in_steps = Fold((step, lane), fold.initial, elements, fold.combine, fold.where, fold.partials, fold.contract)
-        axes = (*product.batch, product.row, block, column)
-        self.found.statements.append(product.sum.rewritten(moved(there) | {fold: in_steps}, axes))
+        elements = tuple(map(substitute(replacements), fold.elements))
+        outputs = (*product.batch, product.row, block, column)
+        axes, partials = ((step, lane), fold.partials) if groups == 1 else ((step,), 1)
+        total: Expression = Part(Fold(axes, fold.initial, elements, fold.combine, None, partials, fold.contract), 0)
+        if groups > 1:
+            total = self._joined(total, (*product.batch, product.row, block), group, column, lane)
+        self.found.statements.append(product.sum.rewritten(moved(there) | {Part(fold, 0): total}, outputs))
+
+    def _joined(self, partial: Expression, outer: Sequence[Axis], group: Axis, column: Axis, lane: Axis) -> Expression:
+        """A sum of partial results that a statement of its own computes, group by group, each from -0.0 on, which
+        changes none."""
+        fold = self.product.sum.fold
+        sizes = [axis.size for axis in (*outer, column)]
+        results = temporary("partial_results", fold.type, [*sizes, fold.partials])
+        place = (*indices(outer), index(column), index(group) * lane.size + index(lane))
+        self.found.temporaries.append(results)
+        self.found.statements.append(Compute((*outer, group, column, lane), (Store(results, place, partial),)))
+        every = Axis("l", fold.partials)
+        element = load(results, (*indices(outer), index(column), index(every)))
+        nothing = constant(-0.0, fold.type)
+        return Part(Fold((every,), (nothing,), (element,), fold.combine, None, fold.partials), 0)
 
     def _copied_batches(self) -> list[int]:
         """How many right matrices are copied along the axes of the batch: one that all share (a stride of 0) once."""
