@@ -147,14 +147,14 @@ def test_a_fixed_matrix_whose_rows_one_row_is_multiplied_by_lies_as_it_is_read(
     """Where it is far, of all lanes if there are registers for the sums of several of its rows, of which all steps are
     whole; else, of sums long enough, of some lanes at a time."""
     desc = activated_gemm(data_type, [1, 1], rows, inner, columns)
-    knobs = {"serial_work": 0, "few_rows_panel_bytes": least, "parted_steps": parted_steps}
-    target = Processor(machine, replace(TUNING, **knobs))
+    knobs = TUNING.but(serial_work=0, few_rows_panel_bytes=least, parted_steps=parted_steps)
+    target = Processor(machine, knobs)
     refined = with_fixed_weights(desc, target)
     sizes = [t.sizes for t in refined.temporaries if t.name in ("streams", "partial_results")]
     whole = {64: 4, 32: 2 if machine.vector_registers == 32 else 1}.get(machine.vector_bytes, 1)
     together, steps = max(whole, 4 if whole == 1 else 0), inner // 64
     lanes = 64 if whole > 1 else machine.vector_registers // 8 * (machine.vector_bytes // 4)
-    expected = [(1, 1, columns // together, 64 // lanes, steps, together, lanes)]
+    expected: list[tuple[int, ...]] = [(1, 1, columns // together, 64 // lanes, steps, together, lanes)]
     if lanes < 64:
         expected.append((1, 1, rows, columns // together, together, 64))
     assert sizes == (expected if is_laid_out and (whole > 1 or steps >= parted_steps) else [])
