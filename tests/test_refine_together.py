@@ -19,6 +19,7 @@ from opendml.expression.affine import Dependencies
 from opendml.expression.ir import Fold, Load, Part
 from opendml.expression.rewriting import walk
 from opendml.expression.statements import Compute, Definition, Each, Repeat, Scatter, stores_of, writes_of
+from opendml.targets.cpu.refine.refining import refine
 
 LENGTHS: Final = TensorDesc("INT32", [2])
 
@@ -273,9 +274,27 @@ def test_units_are_walked_in_blocks(operator: type[Operator], units: int) -> Non
     padded = -(-units // block) * block
     *_, blocks, _, _, lanes = tensors["packed_RecurrenceTensor"].sizes
     assert (blocks, lanes) == (padded // block, block)
-    assert {tensors[name].sizes[-1] for name in ("packed_WeightTensor", "projections", "forward_hidden")} == {padded}
+    packed = ["packed_WeightTensor"] if padded > units else []
+    assert "packed_WeightTensor" not in tensors or packed
+    assert {tensors[name].sizes[-1] for name in (*packed, "projections", "forward_hidden")} == {padded}
     without = assert_refined_is_defined(desc, TARGET.tuned(projected_growth=0, projected_elements=0), arrays=arrays)
-    assert names(without) == set(tensors) - {"projections"}
+    assert names(without) == set(tensors) - {"projections"} | {"packed_WeightTensor"}
+
+
+@pytest.mark.parametrize(
+    ("data_type", "is_fixed", "is_packed"),
+    [("float32", False, False), ("float32", True, True), ("float16", False, True)],
+)
+@pytest.mark.parametrize("operator", [operators.Rnn, operators.Gru, operators.Lstm])
+def test_weights_of_projections_are_packed_where_that_is_done_once(
+    operator: type[Operator], data_type: str, is_fixed: bool, is_packed: bool
+) -> None:
+    """Or widens them; others are read where they lie by the products, whose tiles pack what they need."""
+    definition = network(operator, (3, 2, 8, 64), data_type=data_type).define()
+    weights = definition.inputs[1]
+    assert weights is not None and weights.name == "WeightTensor"
+    found = refine(definition, TARGET, (weights,) if is_fixed else ())
+    assert ("packed_WeightTensor" in names(found)) is is_packed
 
 
 def test_a_network_of_one_unit_has_no_blocks() -> None:

@@ -65,12 +65,13 @@ _T = TypeVar("_T")
 def blocks_of_units(definition: Definition, around: Surroundings) -> Definition:
     """The definition with the units of its steps in blocks; the same one if nothing is done again and again."""
     repeat = next((s for s in definition.statements if isinstance(s, Repeat)), None)
-    network = None if repeat is None else _network(definition, repeat, around.target)
+    network = None if repeat is None else _network(definition, repeat, around)
     return definition if network is None else network.refined()
 
 
-def _network(definition: Definition, repeat: Repeat, target: CpuTarget) -> _Network | None:
+def _network(definition: Definition, repeat: Repeat, around: Surroundings) -> _Network | None:
     """What has units, if all that the steps keep has as many of them, last."""
+    target = around.target
     steps = [s for s in repeat.statements if isinstance(s, Compute) and s.axes]
     sizes = {s.axes[-1].size for s in steps}
     if len(steps) != len(repeat.statements) or len(sizes) != 1 or sizes == {1}:
@@ -86,7 +87,7 @@ def _network(definition: Definition, repeat: Repeat, target: CpuTarget) -> _Netw
     if not writes_of(repeat) <= kept or not kept <= written:
         return None
     batch = max(math.prod(axis.size for axis in s.axes[:-1]) for s in steps)
-    return _Network(definition, repeat, kept, units, _block(units, batch, target), batch, target.tuning)
+    return _Network(definition, repeat, kept, units, _block(units, batch, target), batch, target.tuning, around.fixed)
 
 
 def _simple(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -174,6 +175,7 @@ class _Network:
     block: int
     batch: int
     tuning: Tuning
+    fixed: frozenset[Tensor]
     copies: dict[tuple[Tensor, bool], tuple[Tensor, Compute]] = field(default_factory=dict)
 
     @property
@@ -215,14 +217,32 @@ class _Network:
         else:
             axes = (Axis(axis.name, self.padded),)
             unit = _Unit(axis, axes, index(axes[0]))
-        rewrite = self._rewriter(unit, moved, [s.value for s in statement.stores])
+        in_place = () if is_step else self._read_in_place(statement)
+        rewrite = self._rewriter(unit, moved, [s.value for s in statement.stores], in_place)
         stores = (
             Store(moved[s.tensor], (*map(rewrite, s.coordinates[:-1]), unit.number), rewrite(s.value))
             for s in statement.stores
         )
         return Compute((*outer, *axes), tuple(stores))
 
-    def _rewriter(self, unit: _Unit, moved: Mapping[Tensor, Tensor], values: Sequence[Expression]) -> Rewriter:
+    def _read_in_place(self, statement: Compute) -> Collection[Expression]:
+        """What the products of a statement for all steps at once may read where it lies: what is not fixed is packed
+        anew for every run, and tiles pack what they need by themselves."""
+        written, definition = writes_of(statement), self.definition
+        is_in_steps = any(_is_too_large(tensor, statement, definition, self.tuning) for tensor in written)
+        if self.padded > self.units or is_in_steps:
+            return ()
+        return {
+            e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Load) and e.tensor not in self.fixed
+        }
+
+    def _rewriter(
+        self,
+        unit: _Unit,
+        moved: Mapping[Tensor, Tensor],
+        values: Sequence[Expression],
+        in_place: Collection[Expression],
+    ) -> Rewriter:
         dependencies, old = Dependencies(), Index(unit.axis)
         products = {e for value in values for e in walk(value) if isinstance(e, Fold) and e.contract}
         walked = {axis for product in products for axis in product.axes}
@@ -234,7 +254,7 @@ class _Network:
             if not isinstance(read, Load) or read.tensor in moved or unit.axis not in dependencies.of(read):
                 return None
             place = _place(read, unit.axis, walked) if unit.is_in_block or products else None
-            if place is None or read.tensor not in self.definition.inputs:
+            if place is None or read.tensor not in self.definition.inputs or (place.walked and e in in_place):
                 return substitute({old: self._source(unit.number)})(e)
             is_in_block = unit.is_in_block and bool(place.walked)
             copy = self._copy(place, e.type, is_in_block)
@@ -339,14 +359,20 @@ def _without_large(definition: Definition, kept: Collection[Tensor], tuning: Tun
 
 
 def _is_too_large(tensor: Tensor, statement: Statement, definition: Definition, tuning: Tuning) -> bool:
-    """Whether a tensor that steps read has many more elements, for each of their reads, than the inputs behind it."""
+    """Whether a tensor that steps read has many more elements, for each of their reads, than the inputs behind it,
+    weights, which units have of their own, left out."""
     readers = [s for s in definition.statements if tensor in reads_of(s)]
     if not readers or not all(isinstance(s, Repeat) for s in readers):
         return False
     reads = {
         e for s in readers for x in expressions_of(s) for e in walk(x) if isinstance(e, Load) and e.tensor is tensor
     }
-    inputs = sum(math.prod(t.sizes) for t in reads_of(statement) if t in definition.inputs)
+    assert isinstance(statement, Compute)
+    dependencies, units = Dependencies(), statement.axes[-1]
+    loads = {
+        e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Load) and units not in dependencies.of(e)
+    }
+    inputs = sum(math.prod(t.sizes) for t in {e.tensor for e in loads} if t in definition.inputs)
     return math.prod(tensor.sizes) > tuning.projected_growth * len(reads) * inputs + tuning.projected_elements
 
 
