@@ -183,6 +183,7 @@ def test_an_older_level_has_the_caches_of_the_processor_that_it_runs_on() -> Non
         fewest_rows=few.fewest_rows,
         last_panel=few.last_panel,
         sums_side_by_side_bytes=few.sums_side_by_side_bytes,
+        turned_penalty=few.turned_penalty,
     )
     assert tuning_of(machine, THREADS, "znver3") == tuned("znver3", "avx2")
 
@@ -257,6 +258,12 @@ def test_rows_that_a_processor_sees_by_itself_are_not_asked_for() -> None:
 def test_results_take_time_where_units_are_half_as_wide_as_registers() -> None:
     assert tuned("znver4").hidden_results < tuned("znver4", "avx2").hidden_results == TUNING.hidden_results
     assert tuned("znver5").hidden_results == TUNING.hidden_results
+
+
+def test_tiles_are_turned_without_a_penalty_where_units_are_narrow_or_registers_few() -> None:
+    free = tuned("znver4").turned_penalty
+    assert free == tuned("znver3", "avx2").turned_penalty == tuned("emeraldrapids", "avx2").turned_penalty
+    assert free < tuned("emeraldrapids").turned_penalty == tuned("znver5").turned_penalty == TUNING.turned_penalty
 
 
 def test_runs_of_few_rows_are_asked_for_where_the_last_cache_does_not_hold_them() -> None:

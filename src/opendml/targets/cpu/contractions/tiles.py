@@ -333,10 +333,11 @@ class _Choices:
 
     def costs(self) -> list[tuple[float, Tile]]:
         """All choices, and what they cost. Tiles that are turned, of vectors that are packed, are compared with what is
-        best without: where that packs its vectors too, they are not dearer than it."""
+        best without: it matters whether that packs its vectors, too."""
         costs = [(self.cost(tile), tile) for tile in self.tiles()]
         others = [(cost, tile.packed) for cost, tile in costs if not (tile.turned and tile.packed)]
-        penalty = self.tuning.repacked_penalty if others and not min(others)[1] else 1
+        are_packed = bool(others) and min(others)[1]
+        penalty = self.tuning.turned_penalty if are_packed else self.tuning.repacked_penalty
         return [(cost * penalty if tile.turned and tile.packed else cost, tile) for cost, tile in costs]
 
     def cost(self, tile: Tile) -> float:

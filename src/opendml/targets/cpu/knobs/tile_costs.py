@@ -123,9 +123,11 @@ class TileCosts:
     repacked_penalty: float = 1.15
     """How much longer tiles take that are turned, of vectors that are packed first, than others that load theirs where
     they lie: what they read along the tile axis is then what vectors could have read, in the order of the other side.
-    Where the others are best packed, too, both take about as long as they cost: without a penalty there products and
-    convolutions that are then done in turned tiles take a twentieth less time in the mean (Zen 4, with AVX-512 and with
-    AVX2, batches of 1 to 16), 3x3 ones of 512 channels a sixth with AVX2, few at most a fifteenth longer."""
+    """
+
+    turned_penalty: float = 1.15
+    """The same beside others that are best packed, too. With AVX-512 they take as long as without it to a sixth longer
+    (Emerald Rapids, 2 threads); with few registers, or units half as wide as these, it is nothing."""
 
     aliased_rows: int = 8
     """Rows whole pages apart fall into the same places of the nearest cache: how many of them it bears."""
