@@ -66,6 +66,7 @@ SEEN = {
     "dot2": "pmaddwd|vpdpwssd",
     "dot4": "vpdpbusd|usdot|sdot",
     "dot4_saturating": "vpmaddubsw",
+    "multiply-add": "vfmadd231ps",
     "estimate": "vrsqrt14ps",
     "sqrt": "vrsqrt14ps",
     "load": r"\{%k\d\} \{z\}|maskmov",
@@ -96,7 +97,7 @@ def _mask(builder: Builder, number: int, lanes: int) -> Value:
 def _write_computation(builder: Builder, instruction: Instruction, registers: int = 1) -> None:
     """``p0[i] = instruction(p1[i], ...)`` for as many elements as its last parameter says."""
     lanes, type = instruction.lanes * registers, instruction.type
-    inputs = 3 if instruction.operation in WORD_PRODUCTS else 1
+    inputs = 3 if instruction.operation in (*WORD_PRODUCTS, "multiply-add") else 1
 
     def step(i: str, _: list[Value]) -> list[Value]:
         operands = [_vector(builder, 1 + n, type, lanes, i) for n in range(inputs)]
@@ -248,6 +249,26 @@ def test_products_of_words(operation: str) -> None:
         _native(instruction)(found, a, b, c, count=a.size)
         _assert_same_bits(found, instruction.body(a, b, c), instruction.name)
         _assert_same_bits(found, meant, instruction.name)
+
+
+@pytest.mark.skipif("multiply-add" not in OF, reason="this processor has no such instruction")
+def test_multiply_adds() -> None:
+    """Rounded once, also where what is added takes most of the product away, and where there is no number."""
+    generator = np.random.default_rng(4)
+    a, b, c = (generator.normal(size=4096).astype(np.float32) for _ in range(3))
+    sizes = np.exp2(generator.integers(-60, 60, 4096)).astype(np.float32)
+    odd = np.array([0, -0.0, 3, np.inf, -np.inf, np.nan, 1e-45, 1e38], np.float32)
+    left, right, sums = (
+        np.concatenate([a, a, odd]),
+        np.concatenate([b, b * sizes, odd[::-1]]),
+        np.concatenate([-(a * b), c, odd]),
+    )
+    for instruction in OF["multiply-add"]:
+        found = np.empty_like(left)
+        _native(instruction)(found, left, right, sums, count=left.size)
+        with np.errstate(invalid="ignore"):
+            expected = instruction.body(left, right, sums)
+        np.testing.assert_array_equal(found, expected, instruction.name)
 
 
 def _between_pages(type: ElementType, lanes: int) -> Iterator[tuple[Array, Array, int]]:

@@ -7,6 +7,7 @@ mean, and so what a body is given and returns:
     sqrt                 body(x) -> y                              -- Unary("sqrt") of the grammar
     dot2, dot4           body(a, b, c) -> c + a . b                -- a product of words, and the addition behind it
     dot4_saturating      the same
+    multiply-add         body(a, b, c) -> a * b + c, rounded once  -- where c is
     tiles of ... rows    body(a, b, c) -> c + a . b                -- dot4 of matrices: {m, k} words by {k, n}
     load, gather         body(memory, places, mask) -> values      -- 0 where the mask leaves a lane out
     store, stream        body(memory, places, mask, values)        -- ``stream``: past the caches
@@ -32,6 +33,7 @@ Operation = Literal[
     "dot2",
     "dot4",
     "dot4_saturating",
+    "multiply-add",
     "tiles of unsigned rows",
     "tiles of signed rows",
     "load",

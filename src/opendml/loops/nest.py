@@ -296,11 +296,14 @@ class Keeping:
 @dataclass(frozen=True, slots=True, eq=False)
 class Accumulate:
     """``register = register + product`` at the points that stand here, rounded once: a product of two factors, or
-    one of words. Only the points with such ``numbers``, those of their registers, take part; None: all of them."""
+    one of words. Only the points with such ``numbers``, those of their registers, take part; None: all of them. With
+    ``stays`` each sum stays in the register that it is in, if the target has an instruction for that: where there are
+    no others left, those that are given new ones in steps one behind the other wait in memory in between."""
 
     register: Variable
     product: Binary
     numbers: frozenset[int] | None = None
+    stays: bool = False
     plan: Plan = AS_THEY_STAND
 
 

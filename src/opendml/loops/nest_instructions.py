@@ -57,7 +57,9 @@ def _of_node(node: Node, lanes: int, is_partial: bool) -> Iterator[Wanted]:
     elif isinstance(node, Leaf) and is_partial:
         yield from (("store", store.tensor.type) for store in node.stores)
     for e in (e for root in _expressions(node) for e in walk(root)):
-        if isinstance(e, Unary | Binary) and lanes > 1:
+        if isinstance(node, Accumulate) and node.stays and e is node.product:
+            yield "multiply-add", e.type
+        elif isinstance(e, Unary | Binary) and lanes > 1:
             yield e.operation, e.type
         elif isinstance(e, Element):
             yield from _of_load(e, lanes, is_partial)

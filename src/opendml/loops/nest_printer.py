@@ -333,7 +333,8 @@ def _keep(node: Keep) -> list[str]:
 def _accumulate(node: Accumulate) -> list[str]:
     named, (product,) = format_together([node.product])
     some = "" if node.numbers is None else f" where its number is {_runs(sorted(node.numbers))}"
-    return [*named, f"{node.register.name} += {product}{some}"]
+    there = ", staying where it is" if node.stays else ""
+    return [*named, f"{node.register.name} += {product}{some}{there}"]
 
 
 def _runs(numbers: Sequence[int]) -> str:

@@ -246,6 +246,14 @@ class Evaluator:
             return self.builder.dot(operation, a, b, c)
         return by_registers(self.builder, instruction, a, b, c)
 
+    def multiply_add(self, a: Value, b: Value, c: Value) -> Value:
+        """``a * b + c`` with one rounding: in the register of ``c``, if there is an instruction for that."""
+        a, b, c = self.builder.aligned(a, b, c)
+        instruction = self.instructions.fitting("multiply-add", a.type, a.lanes)
+        if instruction is None:
+            return self.builder.fused_multiply_add(a, b, c)
+        return by_registers(self.builder, instruction, a, b, c)
+
     # Indices ---------------------------------------------------------------------------------------------------------
 
     def _linear(self, e: Expression, point: Point) -> Value | None:

@@ -369,16 +369,17 @@ class _NestWriter:
         return point.bound(tuple(known), tuple(known.values())) if known else point
 
     def accumulate(self, node: Accumulate, place: _Place) -> None:
-        product, multiply = node.product, self._builder.fused_multiply_add
+        product, evaluator = node.product, self._evaluator
+        multiply = evaluator.multiply_add if node.stays else self._builder.fused_multiply_add
         for number, point in place.numbered:
             if node.numbers is not None and number not in node.numbers:
                 continue
-            left, right = self._evaluator.value(product.left, point), self._evaluator.value(product.right, point)
+            left, right = evaluator.value(product.left, point), evaluator.value(product.right, point)
             own = self._registers[number]
             if product.operation == "mul":
                 own[node.register] = multiply(left, right, own[node.register])
             else:
-                own[node.register] = self._evaluator.dot(product.operation, left, right, own[node.register])
+                own[node.register] = evaluator.dot(product.operation, left, right, own[node.register])
 
     def turn(self, node: Turn, place: _Place) -> None:
         rows = [self._registers[place.copy + n * node.stride][node.source] for n in range(node.rows)]

@@ -9,11 +9,12 @@ from opendml.llvm.host import Machine
 from opendml.loops.instructions import Instruction, Instructions
 from opendml.targets.cpu.instructions.bytes import BYTES
 from opendml.targets.cpu.instructions.moves import MOVES
+from opendml.targets.cpu.instructions.multiply_add import MULTIPLY_ADD
 from opendml.targets.cpu.instructions.products import PRODUCTS
 from opendml.targets.cpu.instructions.roots import ESTIMATE, ROOT
 from opendml.targets.cpu.instructions.tiles import TILE_PRODUCTS
 
-INSTRUCTIONS: Final = (*PRODUCTS, *TILE_PRODUCTS, ESTIMATE, ROOT, *BYTES, *MOVES)
+INSTRUCTIONS: Final = (*PRODUCTS, MULTIPLY_ADD, *TILE_PRODUCTS, ESTIMATE, ROOT, *BYTES, *MOVES)
 
 _MICROCODED: Final = frozenset({("gather", "znver4"), ("gather", "znver5")})
 """Operations whose instructions processors, by LLVM's names, only have as long sequences of microcode, which loads one

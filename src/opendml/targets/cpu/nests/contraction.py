@@ -553,12 +553,13 @@ class _Maker:
         """All steps of a tile, those along the taps of ``choices`` one after the other."""
         product, taps = self.kernel.fold.elements[0], {choice.tap for choice in choices}
         assert isinstance(product, Binary)
+        stays = self.target.has_few_registers
 
         def along(axes: Sequence[Axis], at: Mapping[Axis, int]) -> Body:
             if not axes:
                 numbers = self.padding.numbers(choices, patterns, at, counts)
                 some = None if len(numbers) == counts.registers else numbers
-                step = self._tile("together", counts, (Accumulate(self.sum, product, some),))
+                step = self._tile("together", counts, (Accumulate(self.sum, product, some, stays),))
                 return (*self.asking.by_steps(counts), *step) if numbers else ()
             axis, *rest = axes
             if axis not in taps:
