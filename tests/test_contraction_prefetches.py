@@ -27,8 +27,9 @@ from opendml.targets.cpu.tuning import TUNING
 
 
 def test_lines_to_be_stored_are_asked_for_in_parts() -> None:
-    """As many as a processor can wait for, at each step of the outermost loop of the sums."""
-    nest = kernel_nest(product_kernel(convolution(1, 64, 64, 28)), TARGETS[0])
+    """As many as a processor can wait for, at each step of the outermost loop of sums of which none is left out."""
+    target = TARGETS[0].tuned(least_padding=1)
+    nest = kernel_nest(product_kernel(convolution(1, 64, 64, 28), target), target)
     text = [line.strip() for line in format_nest(nest).splitlines()]
     (asked,) = (number for number, line in enumerate(text) if line.startswith("prefetch OutputTensor"))
     outer, inner = (text.index(f"for {axis} in 0..{n}, carrying sum (28 of each)") for axis, n in (("c", 64), ("t", 3)))
@@ -154,8 +155,8 @@ def test_lines_of_the_next_panel_are_asked_for_between_the_loops_of_a_window(
     channels: int, size: int, stride: int, has_channels_last: bool
 ) -> None:
     """Some at each step of the outermost one, where that is fewer than one at each step of the others; whether results
-    are transposed or stored as they are."""
-    target = TARGETS[1]
+    are transposed or stored as they are. None of the steps is left out."""
+    target = TARGETS[1].tuned(least_padding=1)
     desc = convolution(1, channels, 64, size, stride=stride, has_channels_last=has_channels_last)
     kernel = fixed_kernel(desc, target)
     assert kernel.keeps_tiles != has_channels_last

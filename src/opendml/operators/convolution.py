@@ -79,14 +79,18 @@ class Convolution(Operator, type=OperatorType.CONVOLUTION, since="1_0"):
         weights = tensor("FilterTensor", self.filter_tensor, "input")
         bias = optional_tensor("BiasTensor", self.bias_tensor, "input")
         output = tensor("OutputTensor", self.output_tensor, "output")
+        is_forward = self.direction == ConvolutionDirection.FORWARD
 
         def finished(total: Expression, channel: Expression) -> Expression:
-            """What is stored: the sum, the bias and the activation, rounded once."""
+            """What is stored: the sum, the bias and the activation, rounded once. Without a bias 0 is added to sums of
+            several channels, so that what zeros of the padding add is nothing, not even the sign of a zero."""
             if bias is not None:
                 total = total + widen(load(bias, (0, channel, *([0] * self.dimension_count))))
+            elif is_forward and weights.sizes[1] > 1:
+                total = total + 0.0
             return cast(activate(self.fused_activation, total), output.type)
 
-        define = _forward if self.direction == ConvolutionDirection.FORWARD else _backward
+        define = _forward if is_forward else _backward
         return Definition((source, weights, bias), (output,), define(self, source, weights, output, finished))
 
     def check(self, rules: Rules) -> None:

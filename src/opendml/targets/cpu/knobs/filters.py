@@ -18,6 +18,10 @@ class FilterKnobs:
     """The part of the products of a convolution from which on it leaves those out that are of its padding: of 3x3
     windows over 56x56 places it is 2%, over 14x14 9%, over 7x7 18%."""
 
+    padding_worth_looking: float = 16
+    """Products in the padding, of each weight, from which on the weights of a filter that is not fixed are looked at
+    every time, to know whether these may be left out."""
+
     least_padding_of_tiles: float = 0.008
     """The same along an axis of which tiles have several points: the steps of each of its taps are written out."""
 

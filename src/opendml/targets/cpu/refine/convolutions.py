@@ -133,7 +133,8 @@ class _Refined:
     def _leave_padding_out_of_words(self) -> None:
         """Where that is worth it, sums in words may leave out what is in the padding."""
         found, inside = self.found, self.sum.left.inside
-        there = sum_of(found.statements[-1]) if self._is_worth_leaving_out() else None
+        is_worth = self.is_fixed and self._is_worth_leaving_out()
+        there = sum_of(found.statements[-1]) if is_worth else None
         made = None if there is None else words(there, self.surroundings, inside)
         if made is not None:
             found.statements[-1:] = made.statements
@@ -167,12 +168,19 @@ class _Refined:
         for statement in [*found.statements] if self._is_worth_leaving_out() else ():
             if isinstance(statement, Compute) and self.output in writes_of(statement):
                 found.statements.remove(statement)
-                found.statements.append(without_padding(statement, self.sum, self.known, found))
+                known = self.known if self.is_fixed else None
+                found.statements.append(without_padding(statement, self.sum, known, found))
 
     def _is_worth_leaving_out(self) -> bool:
-        """Whether enough of the products of a fixed filter are in the padding."""
+        """Whether enough of the products are in the padding; of a filter that is not fixed, so many of each weight's
+        that it can be looked at every time."""
         inside = self.sum.left.inside
-        return self.is_fixed and inside is not None and 1 - share_inside(inside) >= self.tuning.least_padding
+        if inside is None:
+            return False
+        outside = 1 - share_inside(inside)
+        windows, tuning = self.windows, self.tuning
+        per_weight = outside * windows.batch.size * math.prod(windows.counted)
+        return outside >= tuning.least_padding and (self.is_fixed or per_weight >= tuning.padding_worth_looking)
 
     def _goes_along_channels(self) -> bool:
         """Whether each channel is convolved by itself, and those of a point, which fill a vector, lie side by side in
@@ -290,8 +298,9 @@ class _Refined:
         if max(windows.tap_counts) == 1:
             return self._width_of_tiles() if self._is_long() else 0
         # Short rows are taken together with those of other images. Panels for them, made every time, cost as much
-        # as the threads' own.
-        is_long = windows.counted[-1] >= tuning.wide_row or (self.is_fixed and windows.batch.size > 1)
+        # as the threads' own, unless many registers leave out what is in the padding then.
+        is_shared = self.is_fixed or (self._is_worth_leaving_out() and not self.target.has_few_registers)
+        is_long = windows.counted[-1] >= tuning.wide_row or (is_shared and windows.batch.size > 1)
         if not is_long or self._has_columns():
             return 0
         is_often_read = windows.batch.size * math.prod(windows.counted) >= tuning.windows_worth_panels

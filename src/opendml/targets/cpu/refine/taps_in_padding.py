@@ -2,8 +2,9 @@
 
 Outside of its input a sum multiplies zeros by weights. What such a product adds is nothing, if the weight is a finite
 number, but the sign of a zero, and only where all products so far were zero or too small for a number. What is added
-behind the sum, a bias, takes that sign away again, unless it is -0 itself. Weights and biases that are fixed are looked
-at once, before the program ever runs; where one of them forbids it nothing is left out.
+behind the sum, a bias (or 0, where there is none), takes that sign away again, unless it is -0 itself. Weights and
+biases that are fixed are looked at once, before the program ever runs, others every time; where one of them forbids it
+nothing is left out.
 
 So the fold of such a sum says *where* it has steps: inside of the input, or anywhere if that is so. Whoever computes it
 may take all of them for inside, since its padded copy has zeros there.
@@ -18,6 +19,7 @@ from opendml.expression.ir import (
     Binary,
     Bitcast,
     Cast,
+    Const,
     Expression,
     Fold,
     Load,
@@ -41,9 +43,10 @@ _MAGNITUDE = 0x7FFFFFFF
 _NEGATIVE_ZERO = 0x80000000
 
 
-def without_padding(statement: Compute, sum: Sum, known: frozenset[Tensor], made: Refinement) -> Compute:
+def without_padding(statement: Compute, sum: Sum, known: frozenset[Tensor] | None, made: Refinement) -> Compute:
     """The sums over windows of a padded copy, with filters in panels, that may leave out what is not ``inside`` of what
-    ``sum`` reads; the same ones if a bias does not say that it changes no bit."""
+    ``sum`` reads; the same ones if a bias does not say that it changes no bit. That is one of those ``known`` before
+    the program runs, or any at all."""
     there = sum_of(statement)
     assert there is not None
     total = Part(there.fold, 0)
@@ -62,8 +65,8 @@ def without_padding(statement: Compute, sum: Sum, known: frozenset[Tensor], made
     return Compute(statement.axes, stores)
 
 
-def _bias(statement: Compute, total: Part, known: frozenset[Tensor]) -> Expression | None:
-    """What is added to a sum of which nothing else is made, if that is known before the program runs."""
+def _bias(statement: Compute, total: Part, known: frozenset[Tensor] | None) -> Expression | None:
+    """What is added to a sum of which nothing else is made, if that is a number, or an element of what is known."""
     found = {e for store in statement.stores for e in walk(store.value) if total in e.children}
     if len(found) != 1 or any(store.value is total for store in statement.stores):
         return None
@@ -71,9 +74,11 @@ def _bias(statement: Compute, total: Part, known: frozenset[Tensor]) -> Expressi
     if not isinstance(e, Binary) or e.operation != "add":
         return None
     other = e.right if e.left is total else e.left
+    if isinstance(other, Const):
+        return None if other.bits == _NEGATIVE_ZERO else other
     element = other.operand if isinstance(other, Cast) else other
-    is_fixed = isinstance(element, Load) and element.type.is_float and element.tensor in known
-    return other if is_fixed and other.type is F32 else None
+    is_known = isinstance(element, Load) and element.type.is_float and (known is None or element.tensor in known)
+    return other if is_known and other.type is F32 else None
 
 
 def _flag(statement: Compute, sum: Sum, bias: Expression, made: Refinement) -> Tensor:
@@ -85,8 +90,10 @@ def _flag(statement: Compute, sum: Sum, bias: Expression, made: Refinement) -> T
     def largest(*channel: Expression) -> Expression:
         there = dict(zip((group, block, within), channel, strict=True))
         magnitude = binary("and", Bitcast(at(sum.right.whole, {**there, **steps}), U32), _MAGNITUDE)
-        is_negative_zero = binary("eq", Bitcast(at(bias, there), U32), _NEGATIVE_ZERO)
         most = fold(maximum, folded, constant(0, U32), magnitude)
+        if isinstance(bias, Const):
+            return most
+        is_negative_zero = binary("eq", Bitcast(at(bias, there), U32), _NEGATIVE_ZERO)
         return select(is_negative_zero, constant(_INFINITY, U32), most)
 
     tops = made.copy("largest_weights", U32, [group.size, block.size, within.size], largest)
