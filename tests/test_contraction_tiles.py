@@ -209,6 +209,29 @@ def test_tiles_of_packed_vectors_are_turned_where_others_would_pack_theirs_too()
     assert packed.turned and packed.panel is not None
 
 
+@pytest.mark.parametrize("target", TARGETS[:2], ids=["avx512", "avx2"])
+def test_registers_are_halved_where_whole_ones_are_too_wide(target: CpuTarget) -> None:
+    """For all axes, or for one that they divide: whole ones along others cost more then. Where units are half as wide
+    as registers also where only the last vector would be a half."""
+    lanes = target.machine.vector_bytes // 4
+    half, units = lanes // 2, target.tuned(issued=1)
+    narrow = product_kernel(gemm(half + 1, 512, half + 3), target)
+    rest = fixed_kernel(convolution(8, 64, 2 * lanes + half, 7 if lanes > 8 else 3), target)
+    columns = product_kernel(gemm(512, 256, half), target)
+    assert {kernel.lanes for kernel in (narrow, columns)} == {half}
+    assert rest.vector.size == half == rest.lanes
+    for odd, expected in ((2 * lanes + half, half), (2 * lanes + half + 1, lanes), (3 * lanes, lanes)):
+        assert product_kernel(gemm(64, 256, odd), units).lanes == expected
+        assert product_kernel(gemm(64, 256, odd), target).lanes == lanes
+
+
+def test_the_narrowest_registers_are_not_halved() -> None:
+    target = TARGETS[2]
+    *_, statement = refined_definition(gemm(3, 64, 3), target).statements
+    assert isinstance(statement, Compute)
+    assert schedule_contraction(statement, target) is None
+
+
 def test_large_planes_of_several_images_are_packed_for_tiles_of_three_vectors() -> None:
     """Beside what comes from far each step loads few scalars. One image, few filters, planes that stay near, and
     processors without as many registers have the tiles that they had."""

@@ -121,7 +121,7 @@ SHAPES = st.builds(
     Shape,
     batch=st.integers(1, 2),
     channels=st.integers(1, 2),
-    outputs=st.sampled_from([16, 32, 33]),
+    outputs=st.sampled_from([16, 24, 32, 33, 40]),
     groups=st.sampled_from([1, 1, 1, 2]),
     sizes=two(st.integers(1, 8), st.sampled_from([1, 3, 5, 7, 8, 14, 15])),
     filter=two(st.integers(1, 4), st.sampled_from([1, 2, 3, 3, 3, 5])),

@@ -75,5 +75,5 @@ def _cycles_of_items(problem: Problem, tile: Tile, cuts: Cuts, steps: Mapping[Ax
     blocks = near | rows
     largest = math.prod(-(-block // steps[axis]) * steps[axis] for axis, block in blocks.items())
     whole = math.prod(-(-axis.size // steps[axis]) * steps[axis] for axis in blocks)
-    cycles_of_point = problem.steps / (tile.lanes * tuning.issued)
+    cycles_of_point = problem.steps / (tile.lanes * problem.issued(tile.lanes))
     return largest * cycles_of_point + others, whole / _count(cuts) * cycles_of_point + others

@@ -96,6 +96,11 @@ class Problem:
         page, line = self.tuning.page_bytes, self.machine.cache_line
         return all(d > page and d % line == 0 for d in self.distances(side) or [0])
 
+    def issued(self, lanes: int) -> int:
+        """Multiply-adds of so many lanes that begin in a cycle."""
+        is_whole = lanes >= self.machine.lanes(self.fold.type.bits)
+        return self.tuning.issued if is_whole else self.tuning.issued_halves
+
     def packing(self, side: int, vector: Axis) -> float:
         """Cycles for copying the factor of the vector axis."""
         elements = self.steps * math.prod(axis.size for axis in self.axes if axis in self.sides[side])

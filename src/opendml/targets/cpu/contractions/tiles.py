@@ -16,6 +16,9 @@ from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
 from opendml.targets.cpu.kernel_parts import work_of_values
 from opendml.targets.cpu.panels import strip_bytes
 
+_LEAST_REGISTER = 16
+"""Bytes of the narrowest registers that processors have, of which tiles take no halves."""
+
 
 class Rest(NamedTuple):
     """What points behind the last whole tile are done in: narrower tiles, of ``size`` points of ``rows`` rows."""
@@ -136,6 +139,7 @@ class _Choices:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.tuning = problem, problem.tuning
+        self._lanes = problem.machine.lanes(problem.fold.type.bits)
         self.has_few_registers = problem.target.has_few_registers
         product = problem.fold.elements[0]
         operation = product.operation if isinstance(product, Binary) else ""
@@ -146,14 +150,22 @@ class _Choices:
         self._known_loading: dict[Any, _Loading] = {}
 
     def tiles(self) -> Iterator[Tile]:
-        """All choices."""
-        width = self.problem.machine.lanes(self.problem.fold.type.bits)
+        """All choices: of whole registers, and of half ones along axes that these divide, but whole ones do not; along
+        any axes where there are no others."""
+        has_whole = False
+        for tile in self._tiles_of_lanes(self._lanes, self.problem.axes):
+            has_whole = True
+            yield tile
+        if self.problem.machine.vector_bytes > _LEAST_REGISTER:
+            half = self._lanes // 2
+            axes = [axis for axis in self.problem.axes if axis.size % self._lanes]
+            yield from self._tiles_of_lanes(half, [axis for axis in axes if not has_whole or axis.size % half == 0])
+        yield from self._matrix_tiles()
+
+    def _tiles_of_lanes(self, width: int, axes: Sequence[Axis]) -> Iterator[Tile]:
+        """Those with vectors along some axes."""
         for side, other in ((0, 1), (1, 0)):
-            own = [
-                axis
-                for axis in self.problem.axes
-                if axis in self.problem.sides[side] and axis not in self.problem.sides[other]
-            ]
+            own = [axis for axis in axes if axis in self.problem.sides[side] and axis not in self.problem.sides[other]]
             across = [
                 axis
                 for axis in self.problem.axes
@@ -173,7 +185,6 @@ class _Choices:
                     yield from self._in_rounds(self._tiles_of(vector, tile, width, packed))
                 if not packed and len(own) == 1 and len(across) <= 1:
                     yield from self._interrupted(side, vector, across[0] if across else Axis("row", 1), width)
-        yield from self._matrix_tiles()
 
     def _in_rows(self, tile: Tile, rows: Iterable[Axis]) -> Iterator[Tile]:
         """The tile in several rows, where one has few points: rows of another axis, or, where tiles are transposed
@@ -417,7 +428,7 @@ class _Choices:
 
     def _is_across_lines(self, side: int, tile: Tile) -> bool:
         """Whether vectors begin anywhere in a line."""
-        return not tile.packed and any(d % self.problem.machine.vector_bytes for d in self.problem.distances(side))
+        return not tile.packed and any(d % self._bytes_of_vector(tile) for d in self.problem.distances(side))
 
     def _is_near(self, tile: Tile) -> bool:
         """Whether what the vectors of a tile are loaded from stays in the nearest cache: steps along a row of windows
@@ -449,8 +460,9 @@ class _Choices:
         where = self._loading(side, tile)
         loads = tile.vectors * where.loads
         sums = tile.vectors * tile.points
-        step = max(self._summing(sums), (loads + tile.points * self._loads_of_scalar) / tuning.issued)
-        loading = loads * self.problem.machine.vector_bytes / tuning.near_cache_bytes
+        issued = self.problem.issued(tile.lanes)
+        step = max(self._summing(sums, issued), (loads + tile.points * self._loads_of_scalar) / issued)
+        loading = loads * self._bytes_of_vector(tile) / tuning.near_cache_bytes
         lines = where.lines * self.problem.machine.cache_line / tuning.near_cache_bytes
         step = max(step, loading + lines) + tuning.loading_share * loading + tuning.step_overhead
         if self._has_sums_of_pairs and tile.vectors == 1:
@@ -481,11 +493,14 @@ class _Choices:
             )
         return found
 
-    def _summing(self, sums: int) -> float:
-        """Cycles of a multiply-add of each of some sums. Where there are few registers there are hardly more than begin
-        while one is done: one that is late makes others late."""
+    def _bytes_of_vector(self, tile: Tile) -> int:
+        return tile.lanes * self.problem.fold.type.bits // 8
+
+    def _summing(self, sums: int, issued: int) -> float:
+        """Cycles of a multiply-add of each of some sums, of which so many begin in one. Where there are few registers
+        there are hardly more than begin while one is done: one that is late makes others late."""
         products = 2 if self._has_sums_of_pairs else 1
-        throughput, latency = products * sums / self.tuning.issued, self.tuning.latency
+        throughput, latency = products * sums / issued, self.tuning.latency
         if not self.has_few_registers:
             return max(throughput, latency)
         return math.sqrt(math.hypot(throughput**2, latency**2))

@@ -19,7 +19,10 @@ class TileCosts:
     """Cycles from a fused multiply-add to the next one of the same sum."""
 
     issued: int = 2
-    """Multiply-adds, and loads, that begin in a cycle."""
+    """Multiply-adds, and loads, of whole registers that begin in a cycle."""
+
+    issued_halves: int = 2
+    """The same of halves of registers: as many, or twice where units are no wider."""
 
     scalar_loads: float = 1.25
     """Loads that a scalar counts as where multiply-adds do not take it from memory by themselves: it is an instruction
