@@ -209,25 +209,28 @@ def test_tiles_of_packed_vectors_are_turned_where_others_would_pack_theirs_too()
     assert packed.turned and packed.panel is not None
 
 
-@pytest.mark.parametrize("target", TARGETS[:2], ids=["avx512", "avx2"])
-def test_registers_are_halved_where_whole_ones_are_too_wide(target: CpuTarget) -> None:
-    """For all axes, or for one that they divide: whole ones along others cost more then. Where units are half as wide
+def test_registers_are_halved_where_whole_ones_are_too_wide() -> None:
+    """For all axes, or for one that halves divide: whole ones along others cost more then. Where units are half as wide
     as registers also where only the last vector would be a half."""
+    target, units = TARGETS[0], TARGETS[0].tuned(issued=1)
+    assert product_kernel(gemm(9, 512, 11), target).lanes == 8
+    assert product_kernel(gemm(512, 256, 8), target).lanes == 8
+    rest = fixed_kernel(convolution(8, 64, 40, 7), target)
+    assert rest.vector.size == rest.lanes == 8
+    for columns, lanes in ((40, 8), (41, 16), (48, 16)):
+        assert product_kernel(gemm(64, 256, columns), units).lanes == lanes
+        assert product_kernel(gemm(64, 256, columns), target).lanes == 16
+
+
+def test_registers_are_not_halved_where_rows_transpose_what_they_load() -> None:
+    kernel = product_kernel(gemm(8, 512, 1000, trans_b=True), TARGETS[0].tuned(issued=1))
+    assert kernel.turns_loads and kernel.lanes == 16
+
+
+@pytest.mark.parametrize("target", TARGETS[1:], ids=["avx2", "neon"])
+def test_narrow_registers_are_not_halved(target: CpuTarget) -> None:
     lanes = target.machine.vector_bytes // 4
-    half, units = lanes // 2, target.tuned(issued=1)
-    narrow = product_kernel(gemm(half + 1, 512, half + 3), target)
-    rest = fixed_kernel(convolution(8, 64, 2 * lanes + half, 7 if lanes > 8 else 3), target)
-    columns = product_kernel(gemm(512, 256, half), target)
-    assert {kernel.lanes for kernel in (narrow, columns)} == {half}
-    assert rest.vector.size == half == rest.lanes
-    for odd, expected in ((2 * lanes + half, half), (2 * lanes + half + 1, lanes), (3 * lanes, lanes)):
-        assert product_kernel(gemm(64, 256, odd), units).lanes == expected
-        assert product_kernel(gemm(64, 256, odd), target).lanes == lanes
-
-
-def test_the_narrowest_registers_are_not_halved() -> None:
-    target = TARGETS[2]
-    *_, statement = refined_definition(gemm(3, 64, 3), target).statements
+    *_, statement = refined_definition(gemm(lanes - 1, 64, lanes - 1), target).statements
     assert isinstance(statement, Compute)
     assert schedule_contraction(statement, target) is None
 

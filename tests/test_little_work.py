@@ -186,7 +186,7 @@ def test_places_are_known_behind_scopes_in_line() -> None:
 
 def test_stores_of_a_tile_compute_their_place_once() -> None:
     """Of what is transposed each column was a block that computed where the tile is anew."""
-    target = Processor(TARGETS[1].machine, MANY_THREADS)
+    target = Processor(TARGETS[1].machine, MANY_THREADS.but(least_padding=1))
     text = "".join(code_of(CASES["windows"], target).modules)
     for block in text.split(":\n"):
         lines = re.findall(r"= (mul nsw .*|add nsw .*|getelementptr .*, i64 %.*)", block)

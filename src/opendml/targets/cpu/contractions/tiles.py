@@ -16,9 +16,6 @@ from opendml.targets.cpu.instructions.tiles import ROWS, WORDS
 from opendml.targets.cpu.kernel_parts import work_of_values
 from opendml.targets.cpu.panels import strip_bytes
 
-_LEAST_REGISTER = 16
-"""Bytes of the narrowest registers that processors have, of which tiles take no halves."""
-
 
 class Rest(NamedTuple):
     """What points behind the last whole tile are done in: narrower tiles, of ``size`` points of ``rows`` rows."""
@@ -151,12 +148,13 @@ class _Choices:
 
     def tiles(self) -> Iterator[Tile]:
         """All choices: of whole registers, and of half ones along axes that these divide, but whole ones do not; along
-        any axes where there are no others."""
-        has_whole = False
+        any axes where there are no others. Where a large matrix is transposed as it is loaded for few rows nothing is
+        as good: halves would be of rows, for scalars of that matrix from many places at each step."""
+        has_whole = turns_loads = False
         for tile in self._tiles_of_lanes(self._lanes, self.problem.axes):
-            has_whole = True
+            has_whole, turns_loads = True, turns_loads or tile.turns_loads
             yield tile
-        if self.problem.machine.vector_bytes > _LEAST_REGISTER:
+        if not turns_loads and self.problem.machine.vector_bytes >= self.tuning.halved_registers:
             half = self._lanes // 2
             axes = [axis for axis in self.problem.axes if axis.size % self._lanes]
             yield from self._tiles_of_lanes(half, [axis for axis in axes if not has_whole or axis.size % half == 0])

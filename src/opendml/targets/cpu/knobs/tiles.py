@@ -60,6 +60,10 @@ class TileKnobs:
     fewest_words: int = 4
     """Words of a step in tile registers at least: a product of fewer takes as long as one of 16."""
 
+    halved_registers: int = 64
+    """Bytes of a vector register from which on tiles may have vectors of half of one. Halves of narrower ones gain
+    nothing, and products of 4 rows with 64x256 take a sixth longer with them (AVX2)."""
+
     most_panel_bytes: int = 4 << 20
     """Bytes of a strip of a panel at most."""
 
