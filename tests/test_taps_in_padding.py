@@ -281,6 +281,17 @@ def test_what_is_left_out_of_integers(types: tuple[str, str], zero_points: tuple
             assert any(isinstance(node, Loop) and isinstance(node.first, Greatest) for node in nodes)
 
 
+def test_sums_of_words_do_not_stay() -> None:
+    """The instruction for that is one of floats; with few registers, too, words have theirs."""
+    target = TARGETS[1]
+    desc = Shape(channels=64, sizes=(7, 7)).desc_of_bytes("uint8", "int8", zero_points=(False, False))
+    *_, statement = sums_of(refined(desc.define(), target))
+    kernel = schedule_contraction(statement, target)
+    assert kernel is not None
+    nodes = [node for node in nodes_of(kernel_nest(kernel, target).body) if isinstance(node, Accumulate)]
+    assert any(node.numbers is not None for node in nodes) and not any(node.stays for node in nodes)
+
+
 @pytest.mark.parametrize("target", TARGETS[:2], ids=["many registers", "few registers"])
 def test_filters_that_are_looked_at(target: CpuTarget) -> None:
     """Every time they run, where they are not fixed: where there is so much padding for each weight that it pays off.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from opendml.expression.affine import Affine, Dependencies, Element, affine, is_unsafe
@@ -240,19 +241,17 @@ class Evaluator:
 
     def dot(self, operation: str, a: Value, b: Value, c: Value) -> Value:
         """A product of words, plus ``c``: by an instruction of whole registers, if there is one."""
-        a, b, c = self.builder.aligned(a, b, c)
-        instruction = self.instructions.fitting(operation, a.type, a.lanes)
-        if instruction is None:
-            return self.builder.dot(operation, a, b, c)
-        return by_registers(self.builder, instruction, a, b, c)
+        return self._by_instruction(operation, partial(self.builder.dot, operation), a, b, c)
 
     def multiply_add(self, a: Value, b: Value, c: Value) -> Value:
         """``a * b + c`` with one rounding: in the register of ``c``, if there is an instruction for that."""
-        a, b, c = self.builder.aligned(a, b, c)
-        instruction = self.instructions.fitting("multiply-add", a.type, a.lanes)
-        if instruction is None:
-            return self.builder.fused_multiply_add(a, b, c)
-        return by_registers(self.builder, instruction, a, b, c)
+        return self._by_instruction("multiply-add", self.builder.fused_multiply_add, a, b, c)
+
+    def _by_instruction(self, operation: str, plain: Callable[..., Value], *operands: Value) -> Value:
+        """What an instruction of whole registers makes of operands of as many lanes, or plain operations do."""
+        operands = (*self.builder.aligned(*operands),)
+        instruction = self.instructions.fitting(operation, operands[0].type, operands[0].lanes)
+        return plain(*operands) if instruction is None else by_registers(self.builder, instruction, *operands)
 
     # Indices ---------------------------------------------------------------------------------------------------------
 

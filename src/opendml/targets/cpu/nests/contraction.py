@@ -553,7 +553,7 @@ class _Maker:
         """All steps of a tile, those along the taps of ``choices`` one after the other."""
         product, taps = self.kernel.fold.elements[0], {choice.tap for choice in choices}
         assert isinstance(product, Binary)
-        stays = self.target.has_few_registers
+        stays = self.target.has_few_registers and product.operation == "mul"
 
         def along(axes: Sequence[Axis], at: Mapping[Axis, int]) -> Body:
             if not axes:

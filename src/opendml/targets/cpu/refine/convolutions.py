@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from opendml.expression.affine import affine, interval
 from opendml.expression.ir import Axis, Expression, Tensor, constant, grid, index, indices, load
@@ -133,7 +134,7 @@ class _Refined:
     def _leave_padding_out_of_words(self) -> None:
         """Where that is worth it, sums in words may leave out what is in the padding."""
         found, inside = self.found, self.sum.left.inside
-        is_worth = self.is_fixed and self._is_worth_leaving_out()
+        is_worth = self.is_fixed and self._is_worth_leaving_out
         there = sum_of(found.statements[-1]) if is_worth else None
         made = None if there is None else words(there, self.surroundings, inside)
         if made is not None:
@@ -165,12 +166,13 @@ class _Refined:
     def _leave_padding_out(self) -> None:
         """Where that is worth it, sums by panels may leave out what is in the padding."""
         found = self.found
-        for statement in [*found.statements] if self._is_worth_leaving_out() else ():
+        for statement in [*found.statements] if self._is_worth_leaving_out else ():
             if isinstance(statement, Compute) and self.output in writes_of(statement):
                 found.statements.remove(statement)
                 known = self.known if self.is_fixed else None
                 found.statements.append(without_padding(statement, self.sum, known, found))
 
+    @cached_property
     def _is_worth_leaving_out(self) -> bool:
         """Whether enough of the products are in the padding; of a filter that is not fixed, so many of each weight's
         that it can be looked at every time."""
@@ -299,7 +301,7 @@ class _Refined:
             return self._width_of_tiles() if self._is_long() else 0
         # Short rows are taken together with those of other images. Panels for them, made every time, cost as much
         # as the threads' own, unless many registers leave out what is in the padding then.
-        is_shared = self.is_fixed or (self._is_worth_leaving_out() and not self.target.has_few_registers)
+        is_shared = self.is_fixed or (not self.target.has_few_registers and self._is_worth_leaving_out)
         is_long = windows.counted[-1] >= tuning.wide_row or (is_shared and windows.batch.size > 1)
         if not is_long or self._has_columns():
             return 0
