@@ -169,7 +169,7 @@ def test_bits(shape: Shape, target: Any, order: list[int], values: str, kinds: t
     """With a bias and without one, of filters that are fixed and of those that are looked at every time."""
     has_bias, is_fixed = kinds
     definition = shape.desc(has_bias=has_bias).define()
-    target = target.tuned(padding_worth_looking=0)
+    target = target.tuned(padding_worth_looking=0, padding_worth_code=0)
     check(definition, target, contents_of(definition, values, seed), order, is_fixed=is_fixed)
 
 
@@ -294,13 +294,16 @@ def test_sums_of_words_do_not_stay() -> None:
 
 @pytest.mark.parametrize("target", TARGETS[:2], ids=["many registers", "few registers"])
 def test_filters_that_are_looked_at(target: CpuTarget) -> None:
-    """Every time they run, where they are not fixed: where there is so much padding for each weight that it pays off.
+    """Every time they run, where they are not fixed: where there is so much padding for each weight that it pays off,
+    and so much in all that it is worth code of its own.
     Where registers are few that is not worth panels for narrow rows."""
     for sizes, batch, has_bias in (((14, 14), 2, True), ((14, 14), 8, False), ((7, 7), 8, False)):
         shape = Shape(channels=64, batch=batch, sizes=sizes)
         definition = refine(shape.desc(has_bias=has_bias).define(), target)
         assert leaves_out(definition) == (sizes[0] > 7 or not target.has_few_registers)
     assert not leaves_out(refine(Shape(channels=64, sizes=(12, 12)).desc().define(), target))
+    few = Shape(channels=16, outputs=16, batch=8, sizes=(14, 14)).desc().define()
+    assert not leaves_out(refine(few, target)) and leaves_out(refine(few, target.tuned(padding_worth_code=0)))
 
 
 def test_zeros_without_bias() -> None:

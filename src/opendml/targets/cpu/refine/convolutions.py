@@ -174,15 +174,17 @@ class _Refined:
 
     @cached_property
     def _is_worth_leaving_out(self) -> bool:
-        """Whether enough of the products are in the padding; of a filter that is not fixed, so many of each weight's
-        that it can be looked at every time."""
+        """Whether enough of the products are in the padding; of a filter that is not fixed, so many that both ways are
+        worth their code, and so many of each weight's that it can be looked at every time."""
         inside = self.sum.left.inside
         if inside is None:
             return False
         outside = 1 - share_inside(inside)
-        windows, tuning = self.windows, self.tuning
-        per_weight = outside * windows.batch.size * math.prod(windows.counted)
-        return outside >= tuning.least_padding and (self.is_fixed or per_weight >= tuning.padding_worth_looking)
+        if self.is_fixed or outside < self.tuning.least_padding:
+            return outside >= self.tuning.least_padding
+        per_weight = outside * self.windows.batch.size * math.prod(self.windows.counted)
+        products = per_weight * math.prod(self.weights.sizes)
+        return per_weight >= self.tuning.padding_worth_looking and products >= self.tuning.padding_worth_code
 
     def _goes_along_channels(self) -> bool:
         """Whether each channel is convolved by itself, and those of a point, which fill a vector, lie side by side in
