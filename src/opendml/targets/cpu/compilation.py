@@ -27,6 +27,7 @@ def generate(
     from opendml.targets.cpu.code.program_code import program_code
     from opendml.targets.cpu.refine.blocks_of_channels import blocks_of_channels
     from opendml.targets.cpu.refine.channel_runs import channel_runs
+    from opendml.targets.cpu.refine.groups_apart import groups_apart
     from opendml.targets.cpu.refine.rows_with_margins import rows_with_margins
     from opendml.targets.cpu.runtime.barrier_code import SHARED, shared_ir
 
@@ -39,4 +40,6 @@ def generate(
         wholes |= {part: wholes.get(whole, whole) for part, whole in rows.items()}
         definition, blocks = blocks_of_channels(definition, target.tuning)
         wholes |= {part: wholes.get(whole, whole) for part, whole in blocks.items()}
+        definition, groups = groups_apart(definition, target.tuning)
+        wholes |= {part: wholes.get(whole, whole) for part, whole in groups.items()}
     return program_code(definition, target, support, in_place=in_place, profiled=profiled, begin=begin, wholes=wholes)

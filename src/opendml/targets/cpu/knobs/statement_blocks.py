@@ -1,5 +1,5 @@
 """Statements that are computed block by block, so that what one writes is near when the next reads it
-(``refine/row_blocks.py``, ``refine/blocks_of_channels.py``)."""
+(``refine/row_blocks.py``, ``refine/blocks_of_channels.py``, ``refine/groups_apart.py``)."""
 
 from __future__ import annotations
 
@@ -52,3 +52,16 @@ class StatementBlockKnobs:
 
     fewest_kept_points: int = 512
     """Points of an image from which on vectors along them leave few lanes over, where images are done one by one."""
+
+    groups_apart_bytes: int = 24 << 20
+    """Bytes of what folds of groups and the groups' elements read from which on both are done group by group: fewer
+    are in a last cache when they are read again, and all threads share out either evenly."""
+
+    group_apart_bytes: int = 2 << 20
+    """Bytes of a group up to which that is done: a thread's part of a last cache holds them."""
+
+    group_row_bytes: int = 4096
+    """How far the rows of groups lie apart at least: shorter ones fill no pages, of which processors read ahead."""
+
+    uneven_groups: float = 1 / 8
+    """By how much of all groups the shares of the threads may together be too many."""

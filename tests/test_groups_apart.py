@@ -1,0 +1,161 @@
+"""Groups whose rows lie apart, one behind the other: which statements these are, and that no bit differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from execution import assert_identical
+from hypothesis import given
+from hypothesis import strategies as st
+from properties import examples
+
+import opendml as dml
+from opendml.description.graph_desc import GraphDesc
+from opendml.expression.interpreter import run_interpreted
+from opendml.expression.statements import Each
+from opendml.graph.compilation import divide_and_fuse
+from opendml.graph.joining import join
+from opendml.targets.cpu.refine.groups_apart import groups_apart
+from opendml.targets.cpu.refine.refining import refining
+from opendml.targets.cpu.target import host_target
+from opendml.targets.cpu.tuning import TUNING
+
+TUNED: Final = replace(
+    TUNING,
+    prefetched_bytes=1 << 10,
+    groups_apart_bytes=1 << 11,
+    group_apart_bytes=1 << 12,
+    group_row_bytes=64,
+    shares=2,
+    serial_work=0,
+)
+"""Small tensors are worth it."""
+
+Network = Callable[..., Any]
+Array = npt.NDArray[np.float32]
+
+
+def forward(x: Any, scale: Any, bias: Any) -> Any:
+    found = dml.batch_normalization_training(x, scale, bias)
+    return [dml.activation_relu(found.output), found.mean, found.variance]
+
+
+def gradient(x: Any, dy: Any, mean: Any, variance: Any, scale: Any) -> Any:
+    return [*dml.batch_normalization_training_grad(x, dy, mean, variance * variance, scale)]
+
+
+def gradient_by_given(x: Any, dy: Any, mean: Any, variance: Any, scale: Any) -> Any:
+    return [*dml.batch_normalization_grad(x, dy, mean, variance * variance, scale)]
+
+
+def normalised(x: Any, y: Any) -> Any:
+    """Over all images, with an element-wise operator behind."""
+    found = dml.mean_variance_normalization(x, axes=[0, 2, 3])
+    return [found * y, found + y]
+
+
+def described(network: Network, sizes: Sequence[Sequence[int]]) -> GraphDesc:
+    """A graph whose parameters are inputs, too."""
+    graph = dml.Graph()
+    return graph.describe(network(*(graph.input("float32", one) for one in sizes)))
+
+
+def results(device: dml.Device, desc: GraphDesc, arrays: Sequence[Array]) -> list[Array]:
+    found = device.compile_graph(desc)(*arrays)
+    return [np.asarray(one) for one in (found if isinstance(found, (tuple, list)) else [found])]
+
+
+def groups(network: Network, sizes: Sequence[Sequence[int]], tuning: Any = TUNED) -> list[tuple[int, ...]]:
+    """How many groups there are, of every pair. Results are those of the reference: interpreted, and compiled, by any
+    number of threads."""
+    desc = described(network, sizes)
+    random = np.random.default_rng(0)
+    arrays = [random.normal(size=one).astype(np.float32) for one in sizes]
+    expected = results(dml.Device("reference"), desc, arrays)
+    for count in (1, 2, 3):
+        found = results(dml.Device(thread_count=count, tuning=tuning), desc, arrays)
+        for one, other in zip(found, expected, strict=True):
+            assert_identical(one, other)
+    execution = divide_and_fuse(join(desc, refining(host_target())), costs=host_target().costs).execution
+    cut, wholes = groups_apart(execution, tuning)
+    for interpreted, other in zip(run_interpreted(cut, arrays), expected, strict=True):
+        assert interpreted is not None
+        assert_identical(interpreted.reshape(other.shape), other)
+    eaches = [statement for statement in cut.statements if isinstance(statement, Each)]
+    assert set(wholes) == {part for each in eaches for part in each.statements}
+    assert all(whole in execution.statements for whole in wholes.values())
+    return [tuple(axis.size for axis in each.axes) for each in eaches]
+
+
+IMAGES, CHANNELS = (3, 4, 8, 9), (1, 4, 1, 1)
+SIZES: Final[dict[Network, Sequence[Sequence[int]]]] = {
+    forward: (IMAGES, CHANNELS, CHANNELS),
+    gradient: (IMAGES, IMAGES, CHANNELS, CHANNELS, CHANNELS),
+    gradient_by_given: (IMAGES, IMAGES, CHANNELS, CHANNELS, CHANNELS),
+    normalised: (IMAGES, IMAGES),
+}
+
+
+@pytest.mark.parametrize("network", SIZES, ids=lambda network: network.__name__)
+def test_values_and_elements_of_a_channel(network: Network) -> None:
+    """In training: what is behind the elements is fused with them before."""
+    assert groups(network, SIZES[network]) == [(4,)]
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {"groups_apart_bytes": 1 << 20},  # all of it stays in a cache
+        {"group_apart_bytes": 256},  # a group does not
+        {"group_row_bytes": 4096},  # rows are short
+        {"shares": 3},  # one thread has twice as many groups as others
+    ],
+    ids=lambda knobs: next(iter(knobs)),
+)
+def test_what_is_not_worth_it(knobs: Any) -> None:
+    for network, sizes in SIZES.items():
+        assert groups(network, sizes, replace(TUNED, **knobs)) == []
+
+
+def test_elements_of_another_group() -> None:
+    """They read what other groups' values are: these have to be there."""
+
+    def turned(x: Any) -> Any:
+        sums = dml.reduce(x, function="SUM", axes=[0, 2, 3])
+        return [
+            x
+            * dml.slice(
+                sums, input_window_offsets=[0] * 4, input_window_sizes=CHANNELS, input_window_strides=[1, -1, 1, 1]
+            )
+        ]
+
+    assert groups(turned, (IMAGES,)) == []
+
+
+def test_channels_that_lie_side_by_side() -> None:
+    """Rows of a group are single elements."""
+
+    def last(x: Any) -> Any:
+        return [x - dml.reduce(x, function="AVERAGE", axes=[0, 1, 2])]
+
+    assert groups(last, ((3, 8, 9, 4),)) == []
+
+
+SIDES = st.integers(1, 6)
+
+
+@examples(15)
+@given(st.sampled_from([*SIZES]), SIDES, st.integers(1, 6), st.integers(3, 14), st.integers(5, 40))
+def test_any_sizes(network: Network, batch: int, channels: int, height: int, width: int) -> None:
+    """Few bytes are worth it here, so every size is cut that has groups for two threads."""
+    image, channel = (batch, channels, height, width), (1, channels, 1, 1)
+    sizes = [image if one == IMAGES else channel for one in SIZES[network]]
+    anything = replace(TUNED, prefetched_bytes=1, groups_apart_bytes=1, group_apart_bytes=1 << 20, group_row_bytes=16)
+    found = groups(network, sizes, anything)
+    assert found in ([], [(channels,)])
+    assert found or channels % 2 or channels == 1
