@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import pytest
 from nest_running import check_on_hosts
 
-from opendml.description.tensor import packed_strides
+from opendml import operators
+from opendml.description.enums import ConvolutionDirection, ConvolutionMode
+from opendml.description.tensor import TensorDesc, packed_strides
 from opendml.expression.element_types import F32
 from opendml.expression.folds import partials_for, sum_of
 from opendml.expression.ir import Axis, Expression, Tensor, constant, grid, index, indices, load, select, unary
@@ -16,6 +18,7 @@ from opendml.loops.nest import Block, Body, Items, Loop, Nest, Reduce
 from opendml.targets.cpu import schedule
 from opendml.targets.cpu.kernels import ComputeKernel
 from opendml.targets.cpu.nests.compute import compute_nest
+from opendml.targets.cpu.refine.refining import refine
 from opendml.targets.cpu.target import host_target
 
 
@@ -102,3 +105,37 @@ def index_value(*axes: Axis) -> Expression:
     for axis in axes:
         total = total + select(index(axis) >= constant(3, index(axis).type), constant(2, F32), constant(-1, F32))
     return total
+
+
+def depthwise(channels: int, size: int, *, has_channels_last: bool) -> ComputeKernel:
+    """The kernel of a 3x3 convolution of each channel, whose filter is fixed."""
+    strides = [size * size * channels, 1, size * channels, channels] if has_channels_last else None
+    image = TensorDesc("float32", [1, channels, size, size], strides=strides)
+    desc = operators.Convolution(
+        input_tensor=image,
+        filter_tensor=TensorDesc("float32", [channels, 1, 3, 3]),
+        output_tensor=image,
+        mode=ConvolutionMode.CROSS_CORRELATION,
+        direction=ConvolutionDirection.FORWARD,
+        strides=(1, 1),
+        dilations=(1, 1),
+        start_padding=(1, 1),
+        end_padding=(1, 1),
+        output_padding=(0, 0),
+        group_count=channels,
+    )
+    definition = refine(desc.define(), host_target())
+    compute = definition.statements[-1]
+    assert isinstance(compute, Compute)
+    return schedule.schedule_compute(compute, host_target(), in_place=False)
+
+
+def test_threads_have_parts_of_an_image_as_sums_of_its_points_do() -> None:
+    """Some rows of all planes; where the channels of a point lie side by side, whole rows of points."""
+    planes = depthwise(32, 112, has_channels_last=False)
+    assert planes.rows is not None and planes.rows_first and planes.rows.block < 112
+    points = depthwise(144, 28, has_channels_last=True)
+    assert points.rows is not None and points.rows.block < 28 and not points.rows_first
+    (row,) = points.shared
+    (items,) = (n for n in compute_nest(points, host_target(), ()).body if isinstance(n, Items))
+    assert [cut.axis for cut in items.cuts] == [row, points.rows.axis]

@@ -17,7 +17,8 @@ class Rows:
     """Points of ``axis``, ``together`` of them, whose windows overlap: what their sums load is shared.
 
     A window moves ``step`` elements along ``axis`` and ``reach`` along ``tap``, an axis of its fold. A work item covers
-    ``block`` points.
+    ``block`` points. ``of_planes``: the axis before is one of channels, each of which has such points of its own, and
+    not one of points as this one.
     """
 
     axis: Axis
@@ -26,6 +27,7 @@ class Rows:
     tap: Axis
     step: int
     reach: int
+    of_planes: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,10 +91,11 @@ class ComputeKernel:
 
     @property
     def rows_first(self) -> bool:
-        """Whether blocks of rows are shared out before planes are: where the planes of one image are few and large. The
-        sums of products before and behind are shared out by points, so a thread has most of what it reads from itself
-        and not from another's cache."""
-        return self.rows is not None and self.rows.block < self.rows.axis.size and len(self.shared) == 1
+        """Whether blocks of rows are shared out before the planes of one image are. The sums of products before and
+        behind are shared out by points, so a thread has most of what it reads from itself and not from another's cache,
+        and writes what nobody else has read."""
+        is_one = len(self.shared) == 1 and not self.inner
+        return self.rows is not None and self.rows.of_planes and self.rows.block < self.rows.axis.size and is_one
 
     @property
     def item_count(self) -> int:

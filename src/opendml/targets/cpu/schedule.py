@@ -551,6 +551,8 @@ def _with_rows(kernel: ComputeKernel, target: CpuTarget) -> ComputeKernel:
     rows = min(ways, key=lambda way: _different(way) / way.tap.size)
     if not conditions and _different(rows) == count * rows.tap.size:
         return kernel
+    filters = [e.address for e in read if not e.address.coefficient(axis)]
+    rows = replace(rows, of_planes=any(a.coefficient(before) for before in shared[-1:] for a in filters))
     return replace(kernel, shared=tuple(shared), rows=rows)
 
 
@@ -587,7 +589,7 @@ def _with_rows_of_extremes(kernel: ComputeKernel, fold: Fold, target: CpuTarget)
     count = _even_part(axis.size, most)
     if not taps or count == 1 or kernel.vector is None:
         return kernel
-    rows = Rows(axis, count, axis.size, taps[0], step, reaches[taps[0]])
+    rows = Rows(axis, count, axis.size, taps[0], step, reaches[taps[0]], of_planes=True)
     return replace(kernel, shared=tuple(shared), rows=rows)
 
 
