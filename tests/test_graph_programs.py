@@ -19,11 +19,12 @@ import opendml as dml
 from opendml._loading import LOADED_AT
 from opendml.description.graph_desc import ConstantNode, GraphDesc, Node
 from opendml.expression.element_types import F32
-from opendml.expression.ir import Tensor, grid, indices, load, temporary
+from opendml.expression.ir import Tensor, constant, grid, indices, load, temporary
 from opendml.expression.statements import Compute, Definition, Store
 from opendml.graph import joining
 from opendml.llvm.object_cache import default_cache
 from opendml.loops.memory_plan import plan_memory
+from opendml.loops.placement import PLACEMENT
 from opendml.programs import graph_plan as plan_module
 from opendml.programs.graph_plan import graph_key
 from opendml.targets.cpu.processor import Processor, host_processor
@@ -232,7 +233,8 @@ def test_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 @examples(100)
 @given(st.data())
 def test_memory_plans(data: st.DataObject) -> None:
-    """Tensors that are needed at the same time do not overlap, and none takes more than all that are ever needed."""
+    """Tensors that are needed at the same time do not overlap, and none takes more than all that are ever needed, nor
+    than it may to lie apart."""
     count = data.draw(st.integers(1, 12))
     tensors = [temporary(f"t{i}", F32, [data.draw(st.integers(1, 100))]) for i in range(count)]
     result = Tensor("result", F32, (1,), (1,), "output")
@@ -243,7 +245,11 @@ def test_memory_plans(data: st.DataObject) -> None:
         axes = grid([1])
         value = sum((load(tensors[r], [0]) for r in reads[-1]), start=load(tensors[0] if number else result, [0]))
         statements.append(Compute(axes, (Store(target, indices(axes), value),)))
-    plan = plan_memory(Definition((), (result,), tuple(statements), tuple(tensors)))
+    definition = Definition((), (result,), tuple(statements), tuple(tensors))
+    growth, more = data.draw(st.sampled_from([1.0, 1.3, 2.0])), data.draw(st.sampled_from([0, 128, 1 << 20]))
+    plan = plan_memory(definition, replace(PLACEMENT, growth=growth, most_growth=more))
+    least = plan_memory(definition, PLACEMENT)
+    assert plan.size <= max(least.size, min(growth * least.size, least.size + more))
     last = [max([n for n, read in enumerate(reads) if i in read | {0}] + [i]) for i in range(count)]
     alive = [{i for i in range(count) if i <= n <= last[i]} for n in range(count + 1)]
     assert plan.least_size == max(sum(plan.sizes[tensors[i]] for i in some) for some in alive)
@@ -252,6 +258,29 @@ def test_memory_plans(data: st.DataObject) -> None:
         for a, b in itertools.combinations(sorted((plan.offsets[tensors[i]], plan.sizes[tensors[i]]) for i in some), 2):
             assert a[0] + a[1] <= b[0]
     assert max(plan.offsets[t] + plan.sizes[t] for t in tensors) == plan.size
+
+
+def test_tensors_lie_apart() -> None:
+    """A smaller one not in the place of a larger one, but behind all others, if there is room; one as large where one
+    has been; with no room at all as close together as without any to spare."""
+    tensors = [temporary(f"t{i}", F32, [size]) for i, size in enumerate((64, 32, 16, 16, 64))]
+    result = Tensor("result", F32, (1,), (1,), "output")
+    read = [None, *tensors]
+    statements = [
+        Compute((axis := grid([1])), (Store(target, indices(axis), constant(1, F32) if e is None else load(e, [0])),))
+        for target, e in zip((*tensors, result), read, strict=True)
+    ]
+    definition = Definition((), (result,), tuple(statements), tuple(tensors))
+
+    def offsets(growth: float, most_growth: int) -> list[int]:
+        plan = plan_memory(definition, replace(PLACEMENT, growth=growth, most_growth=most_growth))
+        return [plan.offsets[tensor] for tensor in tensors]
+
+    least = offsets(1, 0)
+    assert plan_memory(definition).size == 96 * 4
+    assert offsets(2, 1 << 20) == [0, 256, 384, 448, 0]
+    assert offsets(2, 0) == offsets(1, 1 << 20) == least
+    assert offsets(2, 64) == [0, 256, 384, 0, 64]  # room for one of 16
 
 
 def test_memory_is_stated() -> None:

@@ -158,4 +158,4 @@ def test_any_sizes(network: Network, batch: int, channels: int, height: int, wid
     anything = replace(TUNED, prefetched_bytes=1, groups_apart_bytes=1, group_apart_bytes=1 << 20, group_row_bytes=16)
     found = groups(network, sizes, anything)
     assert found in ([], [(channels,)])
-    assert found or channels % 2 or channels == 1
+    assert found or channels % 2 or 1 in (channels, batch)  # one image has runs of memory

@@ -33,7 +33,7 @@ class MemoryPlan:
 
 def plan_memory(definition: Definition, placement: Placement = PLACEMENT) -> MemoryPlan:
     """Offsets for all temporaries: each at the lowest place that is free all through its life, in the one of several
-    orders that takes the least memory."""
+    orders that takes the least memory; or apart from others, where that takes little more."""
     roots = dict(definition.views)
     own = frozenset(own_of(definition.statements))
     sizes = {t: bytes_of(t) for t in definition.temporaries if t not in own}  # threads have those alone
@@ -54,7 +54,38 @@ def plan_memory(definition: Definition, placement: Placement = PLACEMENT) -> Mem
             break
         # Next time those come first that found no place below the least size.
         order.sort(key=lambda t: offsets[t] + sizes[t] <= least_size)
+    room = min(int(best_size * placement.growth), best_size + placement.most_growth)
+    apart = _apart(lives, sizes, room) if room > best_size else None
+    if apart is not None:
+        best, best_size = apart, max((apart[t] + sizes[t] for t in apart), default=0)
     return MemoryPlan(best, sizes, best_size, least_size)
+
+
+def _apart(lives: Mapping[Tensor, tuple[int, int]], sizes: Mapping[Tensor, int], room: int) -> dict[Tensor, int] | None:
+    """Offsets of tensors in the order in which they are needed: each where one as large has been, else behind all
+    others, else, where that is no room for it, at the lowest free place. None where there is no such place either."""
+    offsets: dict[Tensor, int] = {}
+    alive, end = list[Tensor](), 0
+    left: dict[int, dict[int, None]] = {}  # where there have been tensors of a size
+    for tensor in sorted(lives, key=lambda t: (lives[t][0], -sizes[t])):
+        first, size = lives[tensor][0], sizes[tensor]
+        alive = [other for other in alive if lives[other][1] >= first]
+        taken = sorted((offsets[o], offsets[o] + sizes[o]) for o in alive)
+        places = left.setdefault(size, {})
+        place = next((at for at in reversed(places) if _is_free(at, size, taken)), None)
+        if place is None:
+            place = end if end + size <= room else _first_gap(taken, size)
+        if place + size > room:
+            return None
+        offsets[tensor] = place
+        places[place] = None
+        end = max(end, place + size)
+        alive.append(tensor)
+    return offsets
+
+
+def _is_free(place: int, size: int, taken: Iterable[tuple[int, int]]) -> bool:
+    return all(place + size <= start or end <= place for start, end in taken)
 
 
 def _orders(
