@@ -16,8 +16,11 @@ from properties import examples
 
 import opendml as dml
 from opendml.description.graph_desc import GraphDesc
+from opendml.expression.element_types import F32
+from opendml.expression.folds import sum_of
 from opendml.expression.interpreter import run_interpreted
-from opendml.expression.statements import Each
+from opendml.expression.ir import Tensor, grid, index, indices, load
+from opendml.expression.statements import Compute, Definition, Each, Store
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.targets.cpu.refine.groups_apart import groups_apart
@@ -144,6 +147,21 @@ def test_channels_that_lie_side_by_side() -> None:
         return [x - dml.reduce(x, function="AVERAGE", axes=[0, 1, 2])]
 
     assert groups(last, ((3, 8, 9, 4),)) == []
+
+
+def test_elements_on_a_diagonal() -> None:
+    """One axis of the elements walks both of the values': there is no group of elements for each of these."""
+    a, b, c = first = grid([4, 4, 300])
+    d, e = second = grid([4, 300])
+    x, y = Tensor("x", F32, (4, 4, 300), (1200, 300, 1), "input"), Tensor("y", F32, (4, 300), (300, 1), "output")
+    sums = Tensor("sums", F32, (4, 4), (4, 1), "output")
+    total = sum_of([c], load(x, indices(first)))
+    values = Compute((a, b), (Store(sums, (index(a), index(b)), total),))
+    elements = Compute(second, (Store(y, indices(second), load(x, (index(d), index(d), index(e)))),))
+    definition = Definition((x,), (y, sums), (values, elements))
+    assert groups_apart(definition, TUNED)[0].statements == definition.statements
+    squares = Compute((a, b, c), (Store(x, indices(first), load(x, indices(first))),))
+    assert groups_apart(replace(definition, statements=(values, squares)), TUNED)[0].statements == (values, squares)
 
 
 SIDES = st.integers(1, 6)

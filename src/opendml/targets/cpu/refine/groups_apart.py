@@ -127,7 +127,8 @@ def _groups(values: Compute, elements: Compute, shared: set[Tensor], tuning: Tun
             if found.setdefault(here, there) is not there:
                 return {}
     is_whole = found.keys() == {axis for axis in values.axes if axis.size > 1}
-    return found if is_whole and _read_their_own(values, elements, found) else {}
+    are_different = len(set(found.values())) == len(found)
+    return found if is_whole and are_different and _read_their_own(values, elements, found) else {}
 
 
 def _axis(statement: Compute, tensor: Tensor, dimension: int) -> Axis | None:
