@@ -306,7 +306,6 @@ def convolution(
 
 PADDED, PANELS, COLUMNS = "padded_input", "filter_panels", "columns"
 PHASES = "OutputTensor_by_phases"
-FLAG = "largest_weights", "may_leave_out"
 SOURCE, WEIGHTS = "packed_InputTensor", "packed_FilterTensor"
 
 
@@ -320,7 +319,7 @@ SOURCE, WEIGHTS = "packed_InputTensor", "packed_FilterTensor"
         (convolution([1, 2, 6, 7], [3, 2, 3, 3], data_type="FLOAT16", padding=2), [PADDED, WEIGHTS]),
         (convolution([1, 3, 6, 7], [3, 1, 3, 3], groups=3, padding=1), []),
         (convolution([1, 3, 6, 7], [3, 1, 3, 3], groups=3, padding=3), [PADDED]),
-        (convolution([2, 2, 9, 14], [70, 2, 3, 3], padding=1, turned=True), [PADDED, *[PANELS] * 2, *[*FLAG] * 2]),
+        (convolution([2, 2, 9, 14], [70, 2, 3, 3], padding=1, turned=True), [PADDED, *[PANELS] * 2]),
         (convolution([2, 4, 10, 14], [32, 2, 3, 3], groups=2, data_type="FLOAT16"), [SOURCE, PANELS]),
         (convolution([1, 2, 5, 6], [64, 2, 3, 3], padding=1, turned=True), [COLUMNS]),
         (convolution([1, 4, 5, 6], [130, 2, 2, 3], groups=2, dilation=2, data_type="FLOAT16"), [COLUMNS, WEIGHTS]),
