@@ -18,11 +18,12 @@ from properties import examples
 import opendml as dml
 from opendml._loading import LOADED_AT
 from opendml.description.graph_desc import ConstantNode, GraphDesc, Node
-from opendml.expression.element_types import F32
+from opendml.expression.element_types import F32, I64
 from opendml.expression.ir import Tensor, constant, grid, indices, load, temporary
 from opendml.expression.statements import Compute, Definition, Store
 from opendml.graph import joining
 from opendml.llvm.object_cache import default_cache
+from opendml.loops import memory_plan
 from opendml.loops.memory_plan import plan_memory
 from opendml.loops.placement import PLACEMENT
 from opendml.programs import graph_plan as plan_module
@@ -281,6 +282,24 @@ def test_tensors_lie_apart() -> None:
     assert offsets(2, 1 << 20) == [0, 256, 384, 448, 0]
     assert offsets(2, 0) == offsets(1, 1 << 20) == least
     assert offsets(2, 64) == [0, 256, 384, 0, 64]  # room for one of 16
+
+
+def test_plans_of_many_tensors_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places of tensors that are needed are not looked at again and again: graphs may have thousands of these."""
+    looks, is_free = list[int](), memory_plan._is_free
+
+    def counted(start: int, *others: Any) -> bool:
+        looks.append(start)
+        return is_free(start, *others)
+
+    monkeypatch.setattr(memory_plan, "_is_free", counted)
+    tensors = [temporary(f"t{i}", F32, [16]) for i in range(300)]
+    result = Tensor("result", F32, (300,), (1,), "output")
+    writes = [Compute((axis := grid([1])), (Store(t, indices(axis), constant(1, F32)),)) for t in tensors]
+    reads = [Compute(grid([1]), (Store(result, (constant(i, I64),), load(t, [0])),)) for i, t in enumerate(tensors)]
+    definition = Definition((), (result,), (*writes, *reads, *writes), tuple(tensors))
+    plan = plan_memory(definition, replace(PLACEMENT, growth=2, most_growth=1 << 20))
+    assert plan.size == 300 * 64 and len(looks) <= 600
 
 
 def test_memory_is_stated() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Final
 
 from opendml.expression.ir import Tensor
@@ -47,7 +49,7 @@ def plan_memory(definition: Definition, placement: Placement = PLACEMENT) -> Mem
     best_size = -1
     for order in _orders(lives, sizes, placement):
         offsets = _placed(order, lives, sizes)
-        size = max((offsets[t] + sizes[t] for t in offsets), default=0)
+        size = _size_of(offsets, sizes)
         if best_size < 0 or size < best_size:
             best, best_size = offsets, size
         if size == least_size:
@@ -57,35 +59,50 @@ def plan_memory(definition: Definition, placement: Placement = PLACEMENT) -> Mem
     room = min(int(best_size * placement.growth), best_size + placement.most_growth)
     apart = _apart(lives, sizes, room) if room > best_size else None
     if apart is not None:
-        best, best_size = apart, max((apart[t] + sizes[t] for t in apart), default=0)
+        best, best_size = apart, _size_of(apart, sizes)
     return MemoryPlan(best, sizes, best_size, least_size)
 
 
 def _apart(lives: Mapping[Tensor, tuple[int, int]], sizes: Mapping[Tensor, int], room: int) -> dict[Tensor, int] | None:
     """Offsets of tensors in the order in which they are needed: each where one as large has been, else behind all
-    others, else, where that is no room for it, at the lowest free place. None where there is no such place either."""
+    others, else, where there is no room for it, at the lowest free place. None where there is no such place either."""
     offsets: dict[Tensor, int] = {}
-    alive, end = list[Tensor](), 0
-    left: dict[int, dict[int, None]] = {}  # where there have been tensors of a size
+    alive, taken, end = list[tuple[int, int, int]](), list[tuple[int, int]](), 0
+    known: dict[tuple[int, int], int] = {}  # places in the order in which they were first taken
+    left: dict[int, list[tuple[int, int]]] = {}  # those of a size whose tensors are no longer needed, in that order
     for tensor in sorted(lives, key=lambda t: (lives[t][0], -sizes[t])):
-        first, size = lives[tensor][0], sizes[tensor]
-        alive = [other for other in alive if lives[other][1] >= first]
-        taken = sorted((offsets[o], offsets[o] + sizes[o]) for o in alive)
-        places = left.setdefault(size, {})
-        place = next((at for at in reversed(places) if _is_free(at, size, taken)), None)
-        if place is None:
+        (first, last), size = lives[tensor], sizes[tensor]
+        while alive and alive[0][0] < first:
+            _, start, stop = heappop(alive)
+            del taken[bisect_left(taken, (start, stop))]
+            insort(left.setdefault(stop - start, []), (known[start, stop], start))
+        places = left.get(size, [])
+        found = next((entry for entry in reversed(places) if _is_free(entry[1], entry[1] + size, taken)), None)
+        if found is not None:
+            places.remove(found)
+            place = found[1]
+        else:
             place = end if end + size <= room else _first_gap(taken, size)
         if place + size > room:
             return None
         offsets[tensor] = place
-        places[place] = None
         end = max(end, place + size)
-        alive.append(tensor)
+        heappush(alive, (last, place, place + size))
+        insort(taken, (place, place + size))
+        known.setdefault((place, place + size), len(known))
     return offsets
 
 
-def _is_free(place: int, size: int, taken: Iterable[tuple[int, int]]) -> bool:
-    return all(place + size <= start or end <= place for start, end in taken)
+def _is_free(start: int, end: int, taken: Sequence[tuple[int, int]]) -> bool:
+    """Whether nothing of what is ``taken``, in order, overlaps a place."""
+    number = bisect_left(taken, (start, start))
+    is_behind = number == 0 or taken[number - 1][1] <= start
+    return is_behind and (number == len(taken) or end <= taken[number][0])
+
+
+def _size_of(offsets: Mapping[Tensor, int], sizes: Mapping[Tensor, int]) -> int:
+    """Where the last tensor ends."""
+    return max((start + sizes[tensor] for tensor, start in offsets.items()), default=0)
 
 
 def _orders(
