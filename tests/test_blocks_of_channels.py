@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import pytest
-from execution import assert_identical
+from statement_blocks import Network, blocks_of, described
 
 import opendml as dml
-from opendml.description.graph_desc import GraphDesc
-from opendml.expression.interpreter import run_interpreted
-from opendml.expression.statements import Each
 from opendml.graph.compilation import divide_and_fuse
 from opendml.graph.joining import join
 from opendml.loops.sequence import Points
@@ -40,33 +37,10 @@ TUNED: Final = replace(
 )
 """Small tensors are worth blocks."""
 
-Network = Callable[..., Any]
-
-
-def described(network: Network, sizes: Sequence[Sequence[int]]) -> GraphDesc:
-    """A graph whose weights are inputs, too."""
-    graph = dml.Graph()
-    return graph.describe(network(*(graph.input("float32", one) for one in sizes)))
-
 
 def blocks(network: Network, sizes: Sequence[Sequence[int]]) -> list[tuple[tuple[int, ...], ...]]:
-    """How many blocks there are along images and channels, and what each has of its own. Results are those of operators
-    one at a time: interpreted, and compiled, by any number of threads."""
-    desc = described(network, sizes)
-    random = np.random.default_rng(0)
-    arrays = [random.normal(size=one).astype(np.float32) for one in sizes]
-    expected = np.asarray(dml.Device("reference").compile_graph(desc)(*arrays))
-    for count in (1, 2, 7):
-        assert_identical(dml.Device(thread_count=count, tuning=TUNED).compile_graph(desc)(*arrays), expected)
-    execution = divide_and_fuse(join(desc, refining(host_target())), costs=host_target().costs).execution
-    cut, wholes = blocks_of_channels(execution, TUNED)
-    (found,) = run_interpreted(cut, arrays)
-    assert found is not None
-    assert_identical(found.reshape(expected.shape), expected)
-    eaches = [statement for statement in cut.statements if isinstance(statement, Each)]
-    parts = [part for each in eaches for part in each.statements]
-    assert set(wholes) == set(parts)
-    assert all(whole in execution.statements for whole in wholes.values())
+    """How many blocks there are along images and channels, and what each has of its own."""
+    eaches = blocks_of(blocks_of_channels, network, sizes, TUNED)
     return [(tuple(axis.size for axis in each.axes), *(own.sizes for own in each.own)) for each in eaches]
 
 
@@ -148,8 +122,8 @@ def test_channels_may_be_those_of_panels_of_a_filter() -> None:
     wider = replace(TUNED, kept_window_channels=width * 2, kept_window_bytes=1 << 20)
     desc = described(pooled, ([1, 4, 9, 17], [64, 4, 3, 3]))
     execution = divide_and_fuse(join(desc, refining(host_target())), costs=host_target().costs).execution
-    assert len(blocks_of_channels(execution, replace(wider, kept_window_channels=width))[1]) == 2
-    assert not blocks_of_channels(execution, wider)[1]
+    assert len(blocks_of_channels(execution, host_target(tuning=replace(wider, kept_window_channels=width)))[1]) == 2
+    assert not blocks_of_channels(execution, host_target(tuning=wider))[1]
 
 
 def test_first_convolutions_of_networks_are_done_with_their_pooling() -> None:
@@ -167,7 +141,7 @@ def test_first_convolutions_of_networks_are_done_with_their_pooling() -> None:
     for padding, size in ((0, 3), (3, 7)):
         desc = described(network(padding), ([8, 3, 224, 224], [64, 3, size, size]))
         execution = divide_and_fuse(join(desc, refining(host_target())), costs=host_target().costs).execution
-        assert len(blocks_of_channels(execution, TUNING)[1]) == 2
+        assert len(blocks_of_channels(execution, host_target(tuning=TUNING))[1]) == 2
 
 
 def test_windows_may_read_their_channels_again() -> None:
@@ -214,7 +188,7 @@ def test_small_tensors_stay_whole() -> None:
         execution = divide_and_fuse(
             join(described(network, (x, *weights)), refining(host_target())), costs=host_target().costs
         ).execution
-        return len(blocks_of_channels(execution, TUNING)[1])
+        return len(blocks_of_channels(execution, host_target(tuning=TUNING))[1])
 
     assert count(8, 5, 112, 112) == 2
     assert count(1, 5, 112, 112) == count(8, 5, 16, 16) == count(2, 5, 24, 24) == 0

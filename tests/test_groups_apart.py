@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
 import pytest
-from execution import assert_identical
 from hypothesis import given
 from hypothesis import strategies as st
 from properties import examples
+from statement_blocks import Network, blocks_of
 
 import opendml as dml
-from opendml.description.graph_desc import GraphDesc
 from opendml.expression.element_types import F32
 from opendml.expression.folds import sum_of
-from opendml.expression.interpreter import run_interpreted
 from opendml.expression.ir import Tensor, grid, index, indices, load
-from opendml.expression.statements import Compute, Definition, Each, Store
-from opendml.graph.compilation import divide_and_fuse
-from opendml.graph.joining import join
+from opendml.expression.statements import Compute, Definition, Store
 from opendml.targets.cpu.refine.groups_apart import groups_apart
-from opendml.targets.cpu.refine.refining import refining
 from opendml.targets.cpu.target import host_target
 from opendml.targets.cpu.tuning import TUNING
 
@@ -38,9 +31,6 @@ TUNED: Final = replace(
     serial_work=0,
 )
 """Small tensors are worth it."""
-
-Network = Callable[..., Any]
-Array = npt.NDArray[np.float32]
 
 
 def forward(x: Any, scale: Any, bias: Any) -> Any:
@@ -62,37 +52,9 @@ def normalised(x: Any, y: Any) -> Any:
     return [found * y, found + y]
 
 
-def described(network: Network, sizes: Sequence[Sequence[int]]) -> GraphDesc:
-    """A graph whose parameters are inputs, too."""
-    graph = dml.Graph()
-    return graph.describe(network(*(graph.input("float32", one) for one in sizes)))
-
-
-def results(device: dml.Device, desc: GraphDesc, arrays: Sequence[Array]) -> list[Array]:
-    found = device.compile_graph(desc)(*arrays)
-    return [np.asarray(one) for one in (found if isinstance(found, (tuple, list)) else [found])]
-
-
 def groups(network: Network, sizes: Sequence[Sequence[int]], tuning: Any = TUNED) -> list[tuple[int, ...]]:
-    """How many groups there are, of every pair. Results are those of the reference: interpreted, and compiled, by any
-    number of threads."""
-    desc = described(network, sizes)
-    random = np.random.default_rng(0)
-    arrays = [random.normal(size=one).astype(np.float32) for one in sizes]
-    expected = results(dml.Device("reference"), desc, arrays)
-    for count in (1, 2, 3):
-        found = results(dml.Device(thread_count=count, tuning=tuning), desc, arrays)
-        for one, other in zip(found, expected, strict=True):
-            assert_identical(one, other)
-    execution = divide_and_fuse(join(desc, refining(host_target())), costs=host_target().costs).execution
-    cut, wholes = groups_apart(execution, tuning)
-    for interpreted, other in zip(run_interpreted(cut, arrays), expected, strict=True):
-        assert interpreted is not None
-        assert_identical(interpreted.reshape(other.shape), other)
-    eaches = [statement for statement in cut.statements if isinstance(statement, Each)]
-    assert set(wholes) == {part for each in eaches for part in each.statements}
-    assert all(whole in execution.statements for whole in wholes.values())
-    return [tuple(axis.size for axis in each.axes) for each in eaches]
+    """How many groups there are, of every pair."""
+    return [tuple(axis.size for axis in each.axes) for each in blocks_of(groups_apart, network, sizes, tuning)]
 
 
 IMAGES, CHANNELS = (3, 4, 8, 9), (1, 4, 1, 1)
@@ -159,9 +121,10 @@ def test_elements_on_a_diagonal() -> None:
     values = Compute((a, b), (Store(sums, (index(a), index(b)), total),))
     elements = Compute(second, (Store(y, indices(second), load(x, (index(d), index(d), index(e)))),))
     definition = Definition((x,), (y, sums), (values, elements))
-    assert groups_apart(definition, TUNED)[0].statements == definition.statements
+    target = host_target(tuning=TUNED)
+    assert groups_apart(definition, target)[0].statements == definition.statements
     squares = Compute((a, b, c), (Store(x, indices(first), load(x, indices(first))),))
-    assert groups_apart(replace(definition, statements=(values, squares)), TUNED)[0].statements == (values, squares)
+    assert groups_apart(replace(definition, statements=(values, squares)), target)[0].statements == (values, squares)
 
 
 SIDES = st.integers(1, 6)

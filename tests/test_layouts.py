@@ -432,7 +432,7 @@ def pooled_by_blocks(images: int) -> Each:
     pool = dml.max_pooling(first, window_size=[3, 3], strides=[2, 2], **PADDED).values
     target = AVX2.tuned(blocks_of_channels=1)
     joined = join(laid_out(graph.describe(layer(pool, 32)), target), refining(target))
-    definition, _ = blocks_of_channels(divide_and_fuse(joined, costs=target.costs).execution, target.tuning)
+    definition, _ = blocks_of_channels(divide_and_fuse(joined, costs=target.costs).execution, target)
     (each,) = [s for s in definition.statements if isinstance(s, Each)]
     return each
 

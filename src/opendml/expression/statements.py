@@ -189,6 +189,11 @@ def reads_of(statement: Statement) -> set[Tensor]:
     return tensors_read(expressions_of(statement))
 
 
+def loads_in(statement: Statement) -> Iterator[Load]:
+    """All loads by coordinates in a statement."""
+    return (e for root in expressions_of(statement) for e in walk(root) if isinstance(e, Load))
+
+
 def writes_of(statement: Statement) -> set[Tensor]:
     """The tensors that a statement stores to."""
     return {store.tensor for store in stores_of(statement)}

@@ -45,6 +45,7 @@ from opendml.expression.statements import (
     Statement,
     Store,
     expressions_of,
+    loads_in,
     reads_of,
     replaced_loads,
     rewritten,
@@ -403,7 +404,7 @@ def _between(places: Sequence[Order], start: Order, end: Order) -> bool:
 
 
 def _loads_of(statement: Statement, tensor: Tensor) -> set[Load]:
-    return {x for e in expressions_of(statement) for x in walk(e) if isinstance(x, Load) and x.tensor is tensor}
+    return {load for load in loads_in(statement) if load.tensor is tensor}
 
 
 def _is_index(e: Expression, axis: Axis) -> bool:

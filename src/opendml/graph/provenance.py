@@ -10,9 +10,8 @@ from typing import NamedTuple
 from opendml.description.graph_desc import GraphDesc, OperatorNode
 from opendml.description.graph_paths import NodeInput, NodeOutput, Source, sources, topological_order
 from opendml.expression.affine import Region
-from opendml.expression.ir import Load, Tensor
-from opendml.expression.rewriting import walk
-from opendml.expression.statements import Definition, Statement, expressions_of, stores_of
+from opendml.expression.ir import Tensor
+from opendml.expression.statements import Definition, Statement, loads_in, stores_of
 from opendml.graph.joining import JoinedGraph
 from opendml.graph.lodging import Lodging, is_within, region_of
 
@@ -78,8 +77,7 @@ class Provenance:
 
     def _reads(self, statement: Statement) -> set[Tensor]:
         """The tensors that it reads, likewise."""
-        found = (e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Load))
-        return {self._own(e.tensor, region_of(e.coordinates)) for e in found}
+        return {self._own(e.tensor, region_of(e.coordinates)) for e in loads_in(statement)}
 
     def _own(self, tensor: Tensor, region: Region | None) -> Tensor:
         """The tensor that lives in a region of another one, if any does."""

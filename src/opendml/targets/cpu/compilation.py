@@ -34,12 +34,8 @@ def generate(
     conversions = "" if target.machine.converts_float16 else CONVERSIONS
     support = Support(conversions, shared_ir(target.machine), SHARED)
     wholes = dict[Single, Single]()
-    if not in_place:
-        definition, wholes = channel_runs(definition, target)
-        definition, rows = rows_with_margins(definition, target)
-        wholes |= {part: wholes.get(whole, whole) for part, whole in rows.items()}
-        definition, blocks = blocks_of_channels(definition, target.tuning)
-        wholes |= {part: wholes.get(whole, whole) for part, whole in blocks.items()}
-        definition, groups = groups_apart(definition, target.tuning)
-        wholes |= {part: wholes.get(whole, whole) for part, whole in groups.items()}
+    rules = (channel_runs, rows_with_margins, blocks_of_channels, groups_apart)
+    for rule in () if in_place else rules:
+        definition, parts = rule(definition, target)
+        wholes |= {part: wholes.get(whole, whole) for part, whole in parts.items()}
     return program_code(definition, target, support, in_place=in_place, profiled=profiled, begin=begin, wholes=wholes)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ from opendml.description.tensor import TensorDesc
 from opendml.expression.affine import Affine, affine
 from opendml.expression.ir import Fold, Load, Tensor
 from opendml.expression.rewriting import walk
-from opendml.expression.statements import Compute, Definition, expressions_of
+from opendml.expression.statements import Compute, Definition, expressions_of, loads_in
 from opendml.targets.cpu.refine.convolutions import Windows, windows_of
 from opendml.targets.cpu.refine.refinement import CHANNEL, are_side_by_side, has_channel_runs, pitch_of_run
 from opendml.targets.cpu.refine.sums import sum_of
@@ -285,7 +285,7 @@ def _followed(definition: Definition) -> list[Tensor]:
         along = affine(store.coordinates[CHANNEL]) if len(store.coordinates) > CHANNEL + 1 else None
         if along is None or not along.is_pure or len(along.axes) != 1:
             return []
-        loads = [e for e in _loads(statement) if _is_spread(e.tensor)]
+        loads = [e for e in loads_in(statement) if _is_spread(e.tensor)]
         if not all(_goes_along(load, along, len(store.coordinates)) for load in loads):
             return []
         found += [e.tensor for e in loads]
@@ -308,10 +308,6 @@ def _goes_along(load: Load, along: Affine, rank: int) -> bool:
     others = (c for d, c in enumerate(load.coordinates) if d != CHANNEL)
     is_same = own.is_pure and own.axes == along.axes and own.coefficient(channel) == along.coefficient(channel)
     return is_same and all(channel not in affine(c).axes for c in others)
-
-
-def _loads(statement: Compute) -> Iterator[Load]:
-    return (e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Load))
 
 
 def _has_other_loops(statement: Compute) -> bool:

@@ -29,19 +29,21 @@ from opendml.expression.statements import (
     Statement,
     Store,
     expressions_of,
+    loads_in,
     reads_of,
     writes_of,
 )
 from opendml.targets.cpu.refine.refinement import are_side_by_side, with_runs
+from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import Tuning
 
 
-def blocks_of_channels(definition: Definition, tuning: Tuning) -> tuple[Definition, dict[Single, Single]]:
+def blocks_of_channels(definition: Definition, target: CpuTarget) -> tuple[Definition, dict[Single, Single]]:
     """The definition with such pairs of statements in blocks, where these are enough for all threads, and more lies
     between the two than stays in their caches anyway; and for each statement of a block that which it is a part of."""
     statements, temporaries = list(definition.statements), list(definition.temporaries)
     wholes = dict[Single, Single]()
-    for pair in reversed(list(_pairs(definition, tuning))):
+    for pair in reversed(list(_pairs(definition, target.tuning))):
         each = pair.each()
         statements[pair.number : pair.number + 2] = [each]
         temporaries[temporaries.index(pair.between)] = each.own[0]
@@ -150,7 +152,7 @@ def _pair(number: int, first: Statement, second: Statement, only: set[Tensor], t
     if windows is None or windows > tuning.most_kept_steps or not _is_window(second, tuning):
         return None
     places = [store.coordinates[:2]]
-    loads = {e for x in expressions_of(second) for e in walk(x) if isinstance(e, Load) and e.tensor is between}
+    loads = {e for e in loads_in(second) if e.tensor is between}
     found = _axes(first, between, places), _axes(second, between, [e.coordinates[:2] for e in loads])
     if found[0] is None or found[1] is None:
         return None

@@ -179,12 +179,11 @@ class _Refined:
         inside = self.sum.left.inside
         if inside is None:
             return False
-        outside = 1 - share_inside(inside)
-        if self.is_fixed or outside < self.tuning.least_padding:
-            return outside >= self.tuning.least_padding
+        outside, tuning = 1 - share_inside(inside), self.tuning
         per_weight = outside * self.windows.batch.size * math.prod(self.windows.counted)
         products = per_weight * math.prod(self.weights.sizes)
-        return per_weight >= self.tuning.padding_worth_looking and products >= self.tuning.padding_worth_code
+        is_worth_asking = per_weight >= tuning.padding_worth_looking and products >= tuning.padding_worth_code
+        return outside >= tuning.least_padding and (self.is_fixed or is_worth_asking)
 
     def _goes_along_channels(self) -> bool:
         """Whether each channel is convolved by itself, and those of a point, which fill a vector, lie side by side in

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from opendml.expression.ir import Axis, Expression, Fold, Index, Load, Tensor, index
 from opendml.expression.rewriting import substitute, walk
-from opendml.expression.statements import Compute, Definition, Statement, expressions_of, reads_of, rewritten
+from opendml.expression.statements import Compute, Definition, Statement, expressions_of, loads_in, reads_of, rewritten
 from opendml.targets.cpu.refine.accesses import is_whole
 from opendml.targets.cpu.refine.refinement import Surroundings
 
@@ -102,6 +102,5 @@ def _values(values: Compute, elements: Compute) -> dict[Expression, Expression] 
     found: dict[Expression, Expression] = {
         Load(store.tensor, tuple(map(rewrite, store.coordinates))): rewrite(store.value) for store in values.stores
     }
-    loads = [e for root in expressions_of(elements) for e in walk(root) if isinstance(e, Load)]
     own = {store.tensor for store in values.stores}
-    return found if all(e in found for e in loads if e.tensor in own) else None
+    return found if all(e in found for e in loads_in(elements) if e.tensor in own) else None

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from opendml.expression.ir import Axis, Fold, Index, Load, Tensor, index
+from opendml.expression.ir import Axis, Expression, Fold, Index, Tensor, index
 from opendml.expression.rewriting import substitute, walk
 from opendml.expression.statements import (
     Compute,
@@ -23,19 +23,21 @@ from opendml.expression.statements import (
     Each,
     Single,
     Statement,
-    Store,
     expressions_of,
+    loads_in,
     reads_of,
+    rewritten,
     writes_of,
 )
+from opendml.targets.cpu.target import CpuTarget
 from opendml.targets.cpu.tuning import Tuning
 
 
-def groups_apart(definition: Definition, tuning: Tuning) -> tuple[Definition, dict[Single, Single]]:
+def groups_apart(definition: Definition, target: CpuTarget) -> tuple[Definition, dict[Single, Single]]:
     """The definition with such pairs of statements by groups, where these are enough for all threads and memory holds
     more than stays in a cache; and for each statement of a group that which it is a part of."""
     statements, wholes = list(definition.statements), dict[Single, Single]()
-    for pair in reversed(list(_pairs(definition, tuning))):
+    for pair in reversed(list(_pairs(definition, target.tuning))):
         each = pair.each()
         statements[pair.number : pair.number + 2] = [each]
         wholes |= zip(each.statements, (pair.values, pair.elements), strict=True)
@@ -65,9 +67,9 @@ class _Pair:
 
 def _part(statement: Compute, groups: Mapping[Axis, Axis]) -> Compute:
     """A statement for the elements of one group."""
-    rewrite = substitute({Index(axis): index(there) for axis, there in groups.items()})
-    stores = (Store(s.tensor, tuple(map(rewrite, s.coordinates)), rewrite(s.value)) for s in statement.stores)
-    return Compute(tuple(axis for axis in statement.axes if axis not in groups), tuple(stores))
+    part = rewritten(statement, substitute({Index(axis): index(there) for axis, there in groups.items()}), {})
+    assert isinstance(part, Compute)
+    return replace(part, axes=tuple(axis for axis in part.axes if axis not in groups))
 
 
 # Which pairs there are ------------------------------------------------------------------------------------------------
@@ -110,7 +112,7 @@ def _are_apart(values: Compute, elements: Compute, viewed: set[Tensor]) -> bool:
     """Whether neither writes what the other one, or a point of its own, has still to read, under any name."""
     own, written = writes_of(values), writes_of(elements)
     read = reads_of(values) | reads_of(elements)
-    if any(store.margins for store in elements.stores) or not viewed.isdisjoint(read | written):
+    if any(store.margins for store in (*values.stores, *elements.stores)) or not viewed.isdisjoint(read | written):
         return False
     return read.isdisjoint(written) and own.isdisjoint(reads_of(values))
 
@@ -120,8 +122,7 @@ def _groups(values: Compute, elements: Compute, shared: set[Tensor], tuning: Tun
     long rows and each element reads the values of its own group; else none."""
     found = dict[Axis, Axis]()
     for tensor in shared:
-        for d, stride in enumerate(tensor.strides):
-            here, there = _axis(values, tensor, d), _axis(elements, tensor, d)
+        for here, there, stride in zip(_walked(values, tensor), _walked(elements, tensor), tensor.strides, strict=True):
             if here is None or there is None or stride * tensor.type.bits // 8 < tuning.group_row_bytes:
                 continue
             if found.setdefault(here, there) is not there:
@@ -131,24 +132,23 @@ def _groups(values: Compute, elements: Compute, shared: set[Tensor], tuning: Tun
     return found if is_whole and are_different and _read_their_own(values, elements, found) else {}
 
 
-def _axis(statement: Compute, tensor: Tensor, dimension: int) -> Axis | None:
-    """The axis of a statement that walks all of a tensor's dimension, wherever it reads that."""
-    places = {e.coordinates[dimension] for e in _loads(statement) if e.tensor is tensor}
+def _walked(statement: Compute, tensor: Tensor) -> list[Axis | None]:
+    """By a tensor's dimensions the axis of a statement that walks all of one, wherever the statement reads it."""
+    places = zip(*(e.coordinates for e in loads_in(statement) if e.tensor is tensor), strict=True)
+    return [_axis(statement, set(found), size) for found, size in zip(places, tensor.sizes, strict=True)]
+
+
+def _axis(statement: Compute, places: set[Expression], size: int) -> Axis | None:
     place = places.pop() if len(places) == 1 else None
-    if not isinstance(place, Index) or place.axis not in statement.axes:
-        return None
-    return place.axis if 1 < place.axis.size == tensor.sizes[dimension] else None
+    is_axis = isinstance(place, Index) and place.axis in statement.axes and 1 < place.axis.size == size
+    return place.axis if isinstance(place, Index) and is_axis else None
 
 
 def _read_their_own(values: Compute, elements: Compute, groups: Mapping[Axis, Axis]) -> bool:
     """Whether elements read no values but those of their own group."""
     rewrite = substitute({Index(axis): index(there) for axis, there in groups.items()})
     own = {store.tensor: tuple(map(rewrite, store.coordinates)) for store in values.stores}
-    return all(own[e.tensor] == e.coordinates for e in _loads(elements) if e.tensor in own)
-
-
-def _loads(statement: Compute) -> set[Load]:
-    return {e for root in expressions_of(statement) for e in walk(root) if isinstance(e, Load)}
+    return all(own[e.tensor] == e.coordinates for e in loads_in(elements) if e.tensor in own)
 
 
 def _bytes(tensor: Tensor) -> int:

@@ -47,7 +47,7 @@ from opendml.expression.statements import (
     Repeat,
     Statement,
     Store,
-    expressions_of,
+    loads_in,
     reads_of,
     replaced_loads,
     rewritten,
@@ -232,9 +232,7 @@ class _Network:
         is_in_steps = any(_is_too_large(tensor, statement, definition, self.tuning) for tensor in written)
         if self.padded > self.units or is_in_steps:
             return ()
-        return {
-            e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Load) and e.tensor not in self.fixed
-        }
+        return {e for e in loads_in(statement) if e.tensor not in self.fixed}
 
     def _rewriter(
         self,
@@ -334,7 +332,7 @@ def _touch(one: Compute, other: Compute) -> bool:
 def _bytes_read(part: Sequence[Compute], steps: Axis, weights: Collection[Tensor]) -> int:
     """Bytes of the weights that the statements of a part read in every step."""
     dependencies = Dependencies()
-    found = {e for s in part for x in expressions_of(s) for e in walk(x) if isinstance(e, Load) and e.tensor in weights}
+    found = {e for s in part for e in loads_in(s) if e.tensor in weights}
     sizes = ((e, [a.size for a in dependencies.of(e) if isinstance(a, Axis) and a is not steps]) for e in found)
     return sum(math.prod(walked) * e.tensor.type.bits // 8 for e, walked in sizes)
 
@@ -364,14 +362,10 @@ def _is_too_large(tensor: Tensor, statement: Statement, definition: Definition, 
     readers = [s for s in definition.statements if tensor in reads_of(s)]
     if not readers or not all(isinstance(s, Repeat) for s in readers):
         return False
-    reads = {
-        e for s in readers for x in expressions_of(s) for e in walk(x) if isinstance(e, Load) and e.tensor is tensor
-    }
+    reads = {e for s in readers for e in loads_in(s) if e.tensor is tensor}
     assert isinstance(statement, Compute)
     dependencies, units = Dependencies(), statement.axes[-1]
-    loads = {
-        e for x in expressions_of(statement) for e in walk(x) if isinstance(e, Load) and units not in dependencies.of(e)
-    }
+    loads = {e for e in loads_in(statement) if units not in dependencies.of(e)}
     inputs = sum(math.prod(t.sizes) for t in {e.tensor for e in loads} if t in definition.inputs)
     return math.prod(tensor.sizes) > tuning.projected_growth * len(reads) * inputs + tuning.projected_elements
 
